@@ -1,8 +1,8 @@
-//! Actions: what a rule does with a packet, as the rules speak of it.
+//! Actions: what a rule does with a packet, as data.
 //!
-//! An action list is data. [`crate::interpret`] gives it its meaning, [`crate::text`] its spelling.
-//! OpenFlow's instructions (goto, write-actions, metadata) are actions too, in the order in which
-//! OpenFlow executes them (OpenFlow 1.5.1, section 5.5), so that a rule has one list.
+//! [`crate::interpret`] gives an action list its meaning, [`crate::text`] its spelling.
+//! OpenFlow's instructions (goto, write-actions, metadata) are actions too, in the order in
+//! which OpenFlow executes them (OpenFlow 1.5.1, section 5.5), so that a rule has one list.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub struct Slice {
     pub field: FieldId,
     /// The lowest bit; 0 is the field's least significant.
     pub offset: u16,
-    /// How many bits.
+    /// Number of bits.
     pub width_bits: u16,
 }
 
@@ -51,7 +51,7 @@ impl Subfield {
         }
     }
 
-    /// How many bits there are in all.
+    /// Total number of bits.
     pub fn width_bits(&self) -> u16 {
         self.slices.iter().map(|slice| slice.width_bits).sum()
     }
@@ -75,9 +75,9 @@ pub enum Output {
     Port(PortId),
     /// Back out of the port it came from.
     InPort,
-    /// Every port but the one it came from.
+    /// Every port except the one it came from.
     All,
-    /// Every port that floods, but the one it came from.
+    /// Every port that floods, except the one it came from.
     Flood,
     /// Where a learning switch would send it.
     Normal,
@@ -90,17 +90,17 @@ pub enum Output {
     },
     /// To the switch's own network stack (`LOCAL`).
     Local,
-    /// Back into the first table, as a resubmit to it (`TABLE`).
+    /// Back into the first table, like a resubmit to it (`TABLE`).
     Table,
-    /// The port whose number these bits hold, or the reserved one ([`Output::reserved`]).
+    /// The port whose number these bits hold; may be a reserved port ([`Output::reserved`]).
     Field(Subfield),
 }
 
 impl Output {
-    /// What a reserved port's number means; `None` for other numbers.
+    /// The meaning of a reserved port's number; `None` for other numbers.
     ///
-    /// Numbers are those of OpenFlow 1.0 (`ofp_port`), which have 16 bits: what later versions made
-    /// of them is for messages, not for fields of packets.
+    /// Numbers are those of OpenFlow 1.0 (`ofp_port`), which have 16 bits. The wider numbers
+    /// of later versions are for messages, not for packet fields.
     pub fn reserved(port: PortId) -> Option<Output> {
         Some(match port.0 {
             0xfff8 => Output::InPort,
@@ -121,7 +121,7 @@ impl Output {
 /// One action or instruction of a rule.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
-    /// Sends the packet as it is now.
+    /// Sends the packet in its current form.
     Output(Output),
     /// Processes the packet by a group.
     Group(GroupId),
@@ -131,14 +131,14 @@ pub enum Action {
     SetField(Box<[Write]>),
     /// Copies bits; both sides are equally wide.
     Move {
-        /// What is read.
+        /// The bits read.
         source: Subfield,
-        /// What is written.
+        /// The bits written.
         destination: Subfield,
     },
     /// Puts bits on the stack.
     Push(Subfield),
-    /// Takes bits from the stack; an empty stack leaves the destination as it is.
+    /// Takes bits from the stack; if it is empty, the destination does not change.
     Pop(Subfield),
     /// Sets VLAN id or priority of the outer tag.
     SetVlan {
@@ -146,7 +146,7 @@ pub enum Action {
         id: Option<u16>,
         /// The new priority.
         priority: Option<u8>,
-        /// Whether a packet without a tag gets one (`mod_vlan_vid`), or stays as it is
+        /// Whether a packet without a tag gets one (`mod_vlan_vid`) or stays untagged
         /// (`set_vlan_vid`).
         adds_tag: bool,
     },
@@ -158,22 +158,22 @@ pub enum Action {
     PushMpls(u16),
     /// Removes the top label; if it was the last, the EtherType becomes this one.
     PopMpls(u16),
-    /// Takes one from the IP TTL; a packet whose TTL is 0 or 1 is not processed further.
+    /// Decrements the IP TTL; a packet whose TTL is 0 or 1 is not processed further.
     DecTtl,
-    /// Takes one from the MPLS TTL, likewise.
+    /// Decrements the MPLS TTL, with the same rule.
     DecMplsTtl,
-    /// Looks the packet up once more, then goes on with this list.
+    /// Looks the packet up again, then continues with this list.
     Resubmit {
-        /// Seen as the input port by that lookup alone, not by the actions it leads to.
+        /// The input port for that lookup only, not for the actions it leads to.
         in_port: Option<PortId>,
         /// The table; `None` for the current one.
         table: Option<TableId>,
     },
-    /// Executes a list whose changes are undone afterwards.
+    /// Executes a list, then undoes its changes.
     Clone(Actions),
-    /// Bytes for people; does nothing.
+    /// Bytes for human readers; does nothing.
     Note(Box<[u8]>),
-    /// Ends all processing of the packet, the lists that resubmitted to this one included.
+    /// Ends all processing of the packet, including lists that resubmitted to this one.
     Exit,
     /// Adds to the action set, which is executed when no table follows.
     WriteActions(Actions),
@@ -186,12 +186,13 @@ pub enum Action {
         /// Which bits are written.
         mask: u64,
     },
-    /// Continues with a later table; always the last of a list.
+    /// Continues with a later table; always the last action of a list.
     Goto(TableId),
 }
 
 impl Action {
-    /// An instruction's place among those of a rule (OpenFlow 1.5.1, section 5.5); 0 for actions.
+    /// An instruction's rank among those of a rule (OpenFlow 1.5.1, section 5.5); 0 for
+    /// actions.
     pub(crate) fn instruction_rank(&self) -> u8 {
         match self {
             Action::ClearActions => 1,

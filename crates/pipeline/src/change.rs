@@ -1,7 +1,7 @@
-//! Changes: what takes the pipeline from one version to the next.
+//! Changes: they take the pipeline from one version to the next.
 //!
-//! A [`Change`] is a list of operations that take effect together or not at all. Sessions, rules
-//! files and timers all speak to the pipeline in this one way.
+//! A [`Change`] is a list of operations that take effect together or not at all. Sessions,
+//! rules files and timers all use it to change the pipeline.
 
 use thalweg_packet::PortId;
 
@@ -10,20 +10,20 @@ use crate::flow::{Flow, Group, PortState};
 use crate::mac::MacMove;
 use crate::matching::Match;
 
-/// Which rules an operation means.
+/// Selects the rules that an operation applies to.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Selector {
     /// The table; `None` for all.
     pub table: Option<TableId>,
-    /// The conditions: equal to these if strict, else at least as narrow.
+    /// The conditions: a rule's must equal these if strict, else be at least as narrow.
     pub matching: Match,
-    /// Strict: exactly this priority and these conditions.
+    /// If set, only rules with exactly this priority and these conditions (strict).
     pub strict_priority: Option<u16>,
-    /// Only rules whose cookie agrees with the first under the mask of the second.
+    /// Value and mask: only rules whose cookie agrees with the value under the mask.
     pub cookie: Option<(u64, u64)>,
 }
 
-/// Where a rule's actions lead; what is not named does not count.
+/// A port or group that a rule's actions lead to; fields that are `None` are ignored.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Target {
     /// Some action sends packets there (OpenFlow `out_port`).
@@ -35,7 +35,7 @@ pub struct Target {
 impl Target {
     /// Whether a list of actions leads there, nested lists included.
     ///
-    /// To send to the controller is one target, however much of the packet is sent.
+    /// All outputs to the controller are one target, whatever length of the packet they send.
     pub fn is_led_to_by(&self, list: &[Action]) -> bool {
         let sends = |target: &Output| {
             has(
@@ -58,7 +58,7 @@ pub fn uses_group(list: &[Action], group: GroupId) -> bool {
     has(list, &|action| *action == Action::Group(group))
 }
 
-/// Whether an action of a list, or of one nested in it, is such.
+/// Whether `is_such` holds for an action of `list`, or of a list nested in it.
 fn has(list: &[Action], is_such: &impl Fn(&Action) -> bool) -> bool {
     list.iter().any(|action| match action {
         Action::Clone(nested) | Action::WriteActions(nested) => has(nested, is_such),
@@ -69,17 +69,17 @@ fn has(list: &[Action], is_such: &impl Fn(&Action) -> bool) -> bool {
 /// One step of a change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Operation {
-    /// Adds a rule; one with the same table, priority and match is replaced.
+    /// Adds a rule; replaces one with the same table, priority and match.
     Add(Flow),
     /// Adds a rule, unless a packet could match both it and another of its table and priority,
-    /// even one of the same match (OpenFlow `OFPFF_CHECK_OVERLAP`). Looks at all rules of the
-    /// table.
+    /// even one with the same match (OpenFlow `OFPFF_CHECK_OVERLAP`). Looks at all rules of
+    /// the table.
     AddChecked(Flow),
-    /// Gives these actions to the rules selected.
+    /// Gives these actions to the selected rules.
     Modify(Selector, crate::action::Actions),
-    /// Removes the rules selected.
+    /// Removes the selected rules.
     Delete(Selector),
-    /// Removes those of the rules selected that lead to a port or group.
+    /// Removes those of the selected rules that lead to a port or group.
     DeleteLeading(Selector, Target),
     /// Removes all rules.
     DeleteAll,
@@ -87,18 +87,18 @@ pub enum Operation {
     SetGroup(Group),
     /// Removes a group, and the rules that use it.
     DeleteGroup(GroupId),
-    /// A port is there, with this state.
+    /// Adds a port, or sets its state.
     SetPort(PortId, PortState),
-    /// A port is gone.
+    /// Removes a port.
     DeletePort(PortId),
-    /// Stations that `normal` has seen at a port, or forgotten.
+    /// Records stations that `normal` has seen at a port, or forgets them.
     MoveMacs(Vec<MacMove>),
 }
 
 /// Operations that take effect together.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Change {
-    /// In the order in which they were asked for.
+    /// The operations, in the order in which they are done.
     pub operations: Vec<Operation>,
 }
 
@@ -118,104 +118,104 @@ impl Change {
     }
 }
 
-/// Why a change was refused; the pipeline is as it was.
+/// Why a change was refused; the pipeline is unchanged.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChangeError {
-    /// The rules need a wider key than there is.
+    /// The rules need a wider key than the layout allows.
     #[error(transparent)]
     Layout(#[from] thalweg_packet::LayoutTooWide),
     /// There is no room for another rule.
     #[error("operation {operation}: the pipeline is full at {capacity} rules; delete some first")]
     RulesFull {
-        /// Which operation, from 0.
+        /// Index of the operation, from 0.
         operation: usize,
-        /// Rules that fit.
+        /// Most rules.
         capacity: usize,
     },
     /// There is no room for another group.
     #[error("operation {operation}: the pipeline is full at {capacity} groups; delete some first")]
     GroupsFull {
-        /// Which operation, from 0.
+        /// Index of the operation, from 0.
         operation: usize,
-        /// Groups that fit.
+        /// Most groups.
         capacity: usize,
     },
-    /// A rule goes to a table that is not behind its own.
+    /// A rule goes to a table that is not later than its own.
     #[error(
         "operation {operation}: goto_table:{to} in table {from}; a rule can only go to a later \
          table (use resubmit to go back)"
     )]
     GotoBackwards {
-        /// Which operation, from 0.
+        /// Index of the operation, from 0.
         operation: usize,
         /// The rule's table.
         from: u8,
-        /// Where it wants to go.
+        /// The table it names.
         to: u8,
     },
-    /// A rule that is to be alone shares packets with another of its priority.
+    /// A rule added with the overlap check shares packets with another of its priority.
     #[error(
         "operation {operation}: a packet can match this rule and one of the same priority, \
          `{rule}`; give it another priority, or add it without the check"
     )]
     Overlap {
-        /// Which operation, from 0.
+        /// Index of the operation, from 0.
         operation: usize,
-        /// The rule that is there.
+        /// The existing rule.
         rule: String,
     },
     /// An action names a group that does not exist.
     #[error("operation {operation}: group {group} does not exist; add it before the rule")]
     UnknownGroup {
-        /// Which operation, from 0.
+        /// Index of the operation, from 0.
         operation: usize,
         /// The group's number.
         group: u32,
     },
-    /// Groups would call each other in a circle, or too deep.
+    /// Groups would call each other in a circle, or nest too deep.
     #[error(
         "operation {operation}: group {group} would call itself, or lead through more than {depth} \
          groups; change what its buckets name and watch"
     )]
     GroupLoop {
-        /// Which operation, from 0.
+        /// Index of the operation, from 0.
         operation: usize,
         /// The group's number.
         group: u32,
-        /// Groups that may be in each other.
+        /// How deep groups may nest.
         depth: usize,
     },
-    /// A group's number, buckets or hash are none that a group can have.
+    /// A group's number, buckets or hash are invalid.
     #[error("operation {operation}: group {group}: {what}")]
     BadGroup {
-        /// Which operation, from 0.
+        /// Index of the operation, from 0.
         operation: usize,
         /// The group's number.
         group: u32,
         /// What is wrong.
         what: &'static str,
     },
-    /// A rule's table does not exist, or its conditions are on bits that do not.
+    /// A rule's table does not exist, or its conditions are on bits that do not exist.
     #[error("operation {operation}: {what}")]
     BadRule {
-        /// Which operation, from 0.
+        /// Index of the operation, from 0.
         operation: usize,
         /// What is wrong, and what to do.
         what: String,
     },
-    /// A station is none that a packet can have.
+    /// A station that no packet can have.
     #[error("operation {operation}: {what}")]
     BadStation {
-        /// Which operation, from 0.
+        /// Index of the operation, from 0.
         operation: usize,
         /// What is wrong.
         what: &'static str,
     },
-    /// An action stands where it cannot, or uses a field in a way it cannot be used.
+    /// An action is in a place where it cannot be, or uses a field in an invalid way.
     #[error("operation {operation}: {what}")]
     BadAction {
-        /// Which operation, from 0.
+        /// Index of the operation, from 0.
         operation: usize,
         /// What is wrong, and what to do.
         what: String,
@@ -223,7 +223,7 @@ pub enum ChangeError {
 }
 
 impl ChangeError {
-    /// Which operation was refused, from 0; `None` if it was all of them together.
+    /// Index of the refused operation, from 0; `None` if the change was refused as a whole.
     pub fn operation(&self) -> Option<usize> {
         match self {
             ChangeError::Layout(_) => None,

@@ -1,13 +1,13 @@
-//! What a rule or group must satisfy before it is let in.
+//! Checks that a rule or group must pass before it is added.
 //!
-//! [`form`] checks what can be said of a change by itself, before any of it is done. What is left
-//! for here depends on the rules and groups that are there when an operation's turn comes. The
-//! interpreter relies on both: gotos only lead forward, groups do not call themselves, writes go to
-//! fields that can be written. Everything else that an action may meet (a header that is absent, a
-//! port that is gone) is a matter of the packet, not of the rule.
+//! [`form`] checks a change by itself, before any of it is done. This module checks what
+//! depends on the rules and groups that exist when an operation's turn comes. The interpreter
+//! relies on both: gotos only lead forward, groups do not call themselves, writes go to fields
+//! that can be written. Everything else that an action may meet (an absent header, a missing
+//! port) depends on the packet, not on the rule.
 //!
-//! A rule names groups that are there. A bucket may name one that comes later, as in Open vSwitch,
-//! which prints groups in any order; until then such a bucket drops.
+//! A rule may name only groups that exist. A bucket may name a group that is added later, as
+//! in Open vSwitch, which prints groups in any order; until then such a bucket drops.
 
 pub(crate) mod form;
 
@@ -18,7 +18,7 @@ use crate::change::ChangeError;
 use crate::flow::{Flow, Group};
 use crate::pipeline::Pipeline;
 
-/// How deep groups may be in each other, as buckets name them or watch them.
+/// How deep groups may nest, by buckets that name or watch other groups.
 const MAX_GROUP_DEPTH: usize = 128;
 
 /// Checks a rule against the state being prepared.
@@ -33,7 +33,7 @@ pub(crate) fn actions(
     table: TableId,
     list: &[Action],
 ) -> Result<(), ChangeError> {
-    // An instruction stands only in a rule's own list.
+    // An instruction can only be in a rule's own list.
     let back = list.iter().find_map(|action| match action {
         Action::Goto(to) if *to <= table => Some(*to),
         _ => None,
@@ -48,7 +48,7 @@ pub(crate) fn actions(
     groups_of(pipeline, index, list)
 }
 
-/// Checks that the groups which actions name are there, whatever rule the actions are for.
+/// Checks that the groups named by actions exist, whatever rule the actions are for.
 pub(crate) fn groups_of(
     pipeline: &Pipeline,
     index: usize,
@@ -91,10 +91,10 @@ pub(crate) fn group(pipeline: &Pipeline, index: usize, group: &Group) -> Result<
     Ok(())
 }
 
-/// Whether `from` is `target` or leads to it; depth exhausted counts as yes.
+/// Whether `from` is `target` or leads to it; exhausted depth counts as yes.
 ///
-/// `refuted` has groups for which the answer is no, each with the least depth it was asked with: a
-/// group that many others name is followed once a depth, and not once for each way to it.
+/// `refuted` maps groups for which the answer is no to the least depth they were tried with.
+/// So a group that many others name is followed once per depth, not once per path to it.
 fn reaches(
     pipeline: &Pipeline,
     from: GroupId,

@@ -1,52 +1,54 @@
-//! Why packets and copies of them go nowhere, and how many.
+//! Why packets and copies were dropped, and how many.
 //!
-//! Whatever was to be sent and is not is counted once, under one reason: the packet itself, if
-//! nothing of it leaves, and each copy that an action, a bucket or a clone would have sent. So a
-//! packet may be sent and counted here as well, where one of two ports does not exist.
+//! Each packet or copy that should have been sent and was not is counted once, under one
+//! reason: the packet itself, if nothing of it leaves, and each copy that an action, a bucket
+//! or a clone would have sent. So a packet may be both sent and counted here, for example
+//! where one of two ports does not exist.
 //!
-//! A walk that fails because it met a bound sends nothing: the packet is counted once, under that
-//! bound, and what it would have sent or dropped before is not.
+//! A walk that fails at a bound sends nothing. The packet is counted once, under that bound;
+//! what the walk would have sent or dropped before is not counted.
 //!
-//! 1. What a rule does not ask for is no drop: nothing is counted for an empty bucket or an empty
-//!    clone, nor for a resubmit that finds no rule, as long as something else of the packet leaves.
+//! 1. Only what a rule asks for can be a drop. Nothing is counted for an empty bucket or an
+//!    empty clone, nor for a resubmit that finds no rule, as long as something else of the
+//!    packet leaves.
 //! 2. A packet of which nothing leaves is counted at least once.
 
 use crate::action::TableId;
 
-/// Why a packet, or one of its copies, went nowhere.
+/// Why a packet or one of its copies was dropped.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DropReason {
     /// No rule of the table matched.
     TableMiss(TableId),
-    /// A rule matched that sends nothing.
+    /// The matching rule sends nothing.
     Action,
-    /// The only ports to send it to were the one it came from.
+    /// The packet would only have gone back to the port it came from.
     InputPort,
-    /// It would go to a port that does not exist.
+    /// The output port does not exist.
     NoSuchPort,
     /// Its TTL could not be decremented.
     TtlExpired,
-    /// A group had no bucket alive.
+    /// A group had no live bucket.
     NoLiveBucket,
-    /// A group was named that does not exist any more.
+    /// An action named a group that no longer exists.
     NoSuchGroup,
-    /// Its destination is reserved for the link (IEEE 802.1Q, table 8-1).
+    /// The destination address is reserved for the link (IEEE 802.1Q, table 8-1).
     ReservedAddress,
-    /// Its walk would have taken too many lookups.
+    /// The walk would have taken too many lookups.
     TooManyLookups,
-    /// A header was to be pushed for which a frame has no room.
+    /// The frame had no room for a pushed header.
     TooLong,
-    /// Its walk led too deep into buckets and backward resubmits, or into copies.
+    /// The walk nested buckets, backward resubmits or copies too deep.
     RecursionTooDeep,
-    /// Its walk pushed too many bits.
+    /// The walk pushed too many bits.
     StackTooDeep,
-    /// Its walk took more work than a packet may cause.
+    /// The walk exceeded its work budget.
     TooMuchWork,
-    /// Its walk had more effects than a packet may have.
+    /// The walk exceeded the limit on effects.
     TooManyEffects,
 }
 
-/// The names of the reasons, in the order of the reasons.
+/// Names of the reasons, in the order of the enum.
 const NAMES: [&str; 14] = [
     "table_miss",
     "action",
@@ -65,7 +67,7 @@ const NAMES: [&str; 14] = [
 ];
 
 impl DropReason {
-    /// The reason as reports and counters name it.
+    /// The reason's name in reports and counters.
     pub fn name(self) -> &'static str {
         NAMES[self.index()]
     }
@@ -90,7 +92,7 @@ impl DropReason {
     }
 }
 
-/// How many packets and copies went nowhere, by reason; tables are not told apart.
+/// Numbers of dropped packets and copies, by reason; all tables count together.
 ///
 /// ```
 /// use thalweg_pipeline::{DropReason, Drops};
@@ -111,14 +113,14 @@ impl Drops {
         self.counts[reason.index()] += copies;
     }
 
-    /// Adds what somebody else has counted.
+    /// Adds the counts of `other`.
     pub fn add(&mut self, other: &Drops) {
         for (sum, count) in self.counts.iter_mut().zip(other.counts) {
             *sum += count;
         }
     }
 
-    /// The counts that are not zero, by the names of their reasons.
+    /// The non-zero counts, each with the name of its reason.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let named = NAMES.into_iter().zip(self.counts);
         named.filter(|(_, count)| *count > 0)

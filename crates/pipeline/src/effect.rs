@@ -1,21 +1,21 @@
-//! Effects: what a walk through the tables comes to, as a program for one packet.
+//! Effects: the result of a walk through the tables, as a program for one packet.
 //!
-//! The interpreter turns the actions of all the rules it met into one list of effects, in which
-//! nothing is left to look up: groups are resolved to buckets, floods to ports, copies between
-//! fields to constants (their sources are in the mask). A cache stores the list and runs it for
-//! every packet of the entry's region; the interpreter's own answer is the same list, run once. So
-//! a cache can only be wrong about *which* list applies, never about what it does.
+//! The interpreter turns the actions of all the rules it met into one list of effects, with
+//! nothing left to look up: groups are resolved to buckets, floods to ports, copies between
+//! fields to constants (their sources are in the mask). A cache stores the list and runs it
+//! for every packet of the entry's region. The interpreter's own answer is the same list, run
+//! once. So a cache can only be wrong about *which* list applies, never about what it does.
 //!
 //! ```text
 //!   run(effects, packet):
 //!     for effect: rewrite in place | send a copy | run a nested list on a copy
 //! ```
 //!
-//! 1. A send copies the packet as it is at that moment; later rewrites do not reach it. The last
-//!    send of a list that nothing follows takes the packet itself.
-//! 2. A packet for whose new header there is no room in a frame is dropped, and counted.
-//! 3. [`Effect::Recirculate`] is the last of its list: the packet, as it is then, gets another
-//!    lookup.
+//! 1. A send copies the packet as it is at that moment; later rewrites do not affect the copy.
+//!    The last send of a list takes the packet itself if nothing follows it.
+//! 2. A packet is dropped, and counted, if its frame has no room for a new header.
+//! 3. [`Effect::Recirculate`] is the last effect of its list: the packet, as it is then, is
+//!    looked up again.
 
 use thalweg_packet::{FieldDescriptor, FieldId, Headers, Packet, PacketPool, PortId, Rewriter};
 
@@ -25,24 +25,24 @@ use crate::mac::Station;
 /// Why a packet goes to the controller (OpenFlow 1.5.1, section 7.4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PacketInReason {
-    /// An action said so.
+    /// An action asked for it.
     Action,
     /// Its TTL could not be decremented.
     InvalidTtl,
 }
 
-/// What the controller is told beside a packet (OpenFlow 1.5.1, section 7.4.1).
+/// What the controller is told along with a packet (OpenFlow 1.5.1, section 7.4.1).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Notice {
-    /// Why it gets the packet.
+    /// Why the controller gets the packet.
     pub reason: PacketInReason,
-    /// How long the packet was before it was cut to what was asked for.
+    /// Length of the packet before it was cut to the requested length.
     pub total_len_bytes: usize,
-    /// The bytes that the action asked to have sent back; empty for most.
+    /// Bytes that the action asked to have sent back; empty for most.
     pub userdata: Box<[u8]>,
 }
 
-/// One step of what is done with a packet.
+/// One step of processing a packet.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Effect {
     /// Writes bits of a header field.
@@ -54,9 +54,9 @@ pub enum Effect {
         /// Which bits are written.
         mask: u128,
     },
-    /// Takes one from the IP TTL.
+    /// Decrements the IP TTL.
     DecTtl,
-    /// Takes one from the MPLS TTL.
+    /// Decrements the MPLS TTL.
     DecMplsTtl,
     /// Adds an outer VLAN tag.
     PushVlan {
@@ -76,37 +76,37 @@ pub enum Effect {
     },
     /// Removes the top MPLS label.
     PopMpls {
-        /// The EtherType from now on.
+        /// The new EtherType.
         ether_type: u16,
     },
     /// Sends the packet.
     Output(PortId),
     /// Sends the packet to the controller.
     Controller {
-        /// Why.
+        /// The reason.
         reason: PacketInReason,
-        /// At most this many bytes of it.
+        /// Most bytes of the packet to send.
         max_len_bytes: u16,
         /// Bytes that come back with the packet.
         userdata: Box<[u8]>,
     },
-    /// Tells that a station is behind a port.
+    /// Reports that a station is behind a port.
     Learn {
-        /// Which station.
+        /// The station.
         station: Station,
         /// The port it was seen at.
         port: PortId,
     },
-    /// Counts what was to be sent and is not.
+    /// Counts copies that are not sent.
     Drop {
-        /// Why.
+        /// The reason.
         reason: DropReason,
-        /// How many copies; 1 for the packet itself.
+        /// Number of copies; 1 for the packet itself.
         copies: u32,
     },
     /// Runs a list on a copy.
     Clone(Box<[Effect]>),
-    /// Looks the packet up again, by the continuation of this number in the translation.
+    /// Looks the packet up again, with the continuation of this number in the translation.
     Recirculate(u32),
 }
 
@@ -120,7 +120,7 @@ impl Effect {
         }
     }
 
-    /// Bytes of memory behind the effect itself.
+    /// Bytes of heap memory that the effect owns.
     pub fn heap_bytes(&self) -> usize {
         match self {
             Effect::Clone(nested) => {
@@ -133,26 +133,26 @@ impl Effect {
     }
 }
 
-/// What a run of effects put out: packets by where they go, and what they taught.
+/// What a run of effects produced: packets by destination, and learned stations.
 ///
-/// The datapath and the reference both collect into one; whoever owns the ports empties it.
+/// The datapath and the reference both collect into one; the owner of the ports empties it.
 #[derive(Debug)]
 pub struct Outbox {
     /// Packets that leave, in order.
     pub sent: Vec<(PortId, Packet)>,
-    /// Packets for the controller, and what it is told beside them.
+    /// Packets for the controller, each with its notice.
     pub to_controller: Vec<(Notice, Packet)>,
-    /// Stations that were seen, and where.
+    /// Stations that were seen, and the port of each.
     pub learned: Vec<(Station, PortId)>,
-    /// Packets to be looked up again, each by a continuation of its translation.
+    /// Packets to look up again, each with the number of a continuation of its translation.
     pub recirculated: Vec<(u32, Packet)>,
-    /// Where copies come from and spent packets go.
+    /// The pool that copies come from and spent packets return to.
     pub pool: PacketPool,
-    /// What was to be sent and is not; a datapath takes it over into its statistics.
+    /// Drops; a datapath moves them into its statistics.
     pub drops: Drops,
     /// Copies that were not made because the pool was empty.
     pub copies_refused: u64,
-    /// Whether copies are allocated where the pool is empty: for tests and references.
+    /// Whether copies are allocated when the pool is empty: for tests and references.
     pub grows: bool,
 }
 
@@ -171,7 +171,7 @@ impl Outbox {
         }
     }
 
-    /// Puts all packets back into the pool, and forgets what was learned.
+    /// Returns all packets to the pool, and forgets learned stations.
     pub fn recycle(&mut self) {
         let sent = self.sent.drain(..).map(|(_, packet)| packet);
         let others = self.to_controller.drain(..).map(|(_, packet)| packet);
@@ -197,7 +197,7 @@ impl Outbox {
     }
 }
 
-/// Runs `effects` on a packet whose headers these are.
+/// Runs `effects` on a packet with the given headers.
 pub fn run(
     effects: &[Effect],
     fields: &[FieldDescriptor],
@@ -249,7 +249,7 @@ pub fn run(
     outbox.pool.put(packet);
 }
 
-/// Changes the packet; says whether there was room for what was added.
+/// Changes the packet; returns whether there was room for what was added.
 fn rewrite(
     effect: &Effect,
     fields: &[FieldDescriptor],

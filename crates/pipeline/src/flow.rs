@@ -1,35 +1,35 @@
-//! Flows and groups: what the control plane asks for.
+//! Flows and groups, as the control plane asks for them.
 
 use thalweg_packet::{FieldId, PortId};
 
 use crate::action::{Actions, GroupId, TableId};
 use crate::matching::Match;
 
-/// A rule as it is asked for (an OpenFlow flow entry): where, when it matches, what it does.
+/// A requested rule (an OpenFlow flow entry): its table, its match, its actions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Flow {
     /// The table it is for.
     pub table: TableId,
-    /// Among matching rules of a table the highest wins.
+    /// The highest priority among a table's matching rules wins.
     pub priority: u16,
-    /// The controller's name for it.
+    /// Identifier chosen by the controller.
     pub cookie: u64,
     /// Seconds without a packet after which it is removed; 0 for never.
     pub idle_timeout_s: u16,
     /// Seconds after which it is removed in any case; 0 for never.
     pub hard_timeout_s: u16,
-    /// Whether its end is to be reported (OpenFlow `OFPFF_SEND_FLOW_REM`).
+    /// Whether the controller is told when it ends (OpenFlow `OFPFF_SEND_FLOW_REM`).
     pub reports_removal: bool,
-    /// Whether it counts from zero where it takes the place of another (OpenFlow
-    /// `OFPFF_RESET_COUNTS`), rather than go on with what that has counted.
+    /// Whether it counts from zero when it replaces another rule (OpenFlow
+    /// `OFPFF_RESET_COUNTS`) instead of continuing that rule's counts.
     pub resets_counts: bool,
     /// Its conditions.
     pub matching: Match,
-    /// What it does; empty to drop.
+    /// Its actions; empty to drop.
     pub actions: Actions,
 }
 
-/// The priority of a rule that names none (OpenFlow `OFP_DEFAULT_PRIORITY`).
+/// The default priority (OpenFlow `OFP_DEFAULT_PRIORITY`).
 pub const DEFAULT_PRIORITY: u16 = 0x8000;
 
 impl Default for Flow {
@@ -55,9 +55,9 @@ pub enum GroupKind {
     All,
     /// One bucket, by a hash of the flow.
     Select(Selection),
-    /// The one bucket it has.
+    /// Its only bucket.
     Indirect,
-    /// The first bucket that is alive.
+    /// The first live bucket.
     FastFailover,
 }
 
@@ -66,56 +66,58 @@ pub enum GroupKind {
 pub struct Selection {
     /// What is hashed.
     pub method: SelectionMethod,
-    /// Another number gives another choice, in the same shares.
+    /// Salts the hash: another number gives another choice with the same shares.
     pub parameter: u64,
 }
 
-/// What the choice of a bucket hashes.
+/// What the hash of a select group covers.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum SelectionMethod {
-    /// The ends of the connection, with the same result for both directions.
+    /// Both ends of the connection, with the same result for both directions.
     #[default]
     Symmetric,
-    /// What Open vSwitch leaves to its datapath (`dp_hash`); here the same as by default.
+    /// The hash that Open vSwitch leaves to its datapath (`dp_hash`); here the same as the
+    /// default.
     Datapath,
-    /// These fields (`hash`); the same as by default if there are none.
+    /// These fields (`hash`); the same as the default if empty.
     Fields(Vec<HashedField>),
 }
 
-/// A field that the choice of a bucket hashes.
+/// A field in the hash of a select group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HashedField {
     /// The field.
     pub field: FieldId,
-    /// Which bits of it.
+    /// The bits of it that are hashed.
     pub mask: u128,
-    /// The presence bit of the only header in which it counts: `tcp_dst` is no port of UDP's.
+    /// Presence bit of the header that the field must lie in: `tcp_dst` does not count for
+    /// UDP.
     pub only_with: Option<FieldId>,
 }
 
-/// One of a group's alternatives.
+/// One alternative of a group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Bucket {
     /// Its number, unique in the group.
     pub id: u32,
     /// Its share among the buckets of a select group.
     pub weight: u16,
-    /// It is alive only while this port is up.
+    /// If set, the bucket is alive only while this port is up.
     pub watch_port: Option<PortId>,
-    /// It is alive only while this group has a bucket that is.
+    /// If set, the bucket is alive only while this group has a live bucket.
     pub watch_group: Option<GroupId>,
     /// What it does with the packet.
     pub actions: Actions,
 }
 
 impl Bucket {
-    /// Whether the bucket is alive only while something else is.
+    /// Whether the bucket watches a port or a group.
     pub(crate) fn watches(&self) -> bool {
         self.watch_port.is_some() || self.watch_group.is_some()
     }
 }
 
-/// A group as it is asked for.
+/// A group, as requested.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Group {
     /// Its number.

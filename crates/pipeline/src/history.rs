@@ -1,10 +1,11 @@
-//! A value that differs from version to version.
+//! A value that can differ from version to version.
 
 use thalweg_classifier::Version;
 
-/// The states of one thing, the oldest first; `None` where it did not exist.
+/// The states of one thing, oldest first; `None` where it did not exist.
 ///
-/// 1. Versions ascend; the last state holds for its version and all later ones.
+/// 1. Versions ascend; each state holds up to the next one's version, the last for all later
+///    ones.
 #[derive(Clone, Debug)]
 pub(crate) struct History<T> {
     states: Vec<(Version, Option<T>)>,
@@ -23,7 +24,7 @@ impl<T> History<T> {
         state.as_ref()
     }
 
-    /// Since when the state at a version holds.
+    /// The version from which the state at `version` holds.
     pub(crate) fn since(&self, version: Version) -> Option<Version> {
         Some(self.states[self.place(version)?].0)
     }
@@ -33,19 +34,21 @@ impl<T> History<T> {
         self.states.iter().filter_map(|(_, state)| state.as_ref())
     }
 
-    /// Sets the state from a version on, which is not before any other.
+    /// Sets the state from version `since` on; `since` must not be before any recorded
+    /// version.
     pub(crate) fn record(&mut self, since: Version, state: Option<T>) {
         self.abort(since);
         self.states.push((since, state));
     }
 
-    /// Undoes what was recorded for the last version; says whether nothing is left.
+    /// Undoes what was recorded for the last version; returns whether the history is empty.
     pub(crate) fn abort(&mut self, version: Version) -> bool {
         self.states.pop_if(|(since, _)| *since == version);
         self.states.is_empty()
     }
 
-    /// Drops states that no version from `oldest` on can see; says whether nothing is left.
+    /// Drops states that no version from `oldest` on can see; returns whether the history is
+    /// empty.
     pub(crate) fn reclaim(&mut self, oldest: Version) -> bool {
         if let Some(seen) = self.place(oldest) {
             self.states.drain(..seen);
@@ -56,7 +59,7 @@ impl<T> History<T> {
         self.states.is_empty()
     }
 
-    /// Where the state at a version is.
+    /// The position of the state at `version`.
     fn place(&self, version: Version) -> Option<usize> {
         let later = self.states.partition_point(|(since, _)| *since <= version);
         later.checked_sub(1)

@@ -1,8 +1,8 @@
 //! Match-action programs and their meaning.
 //!
-//! A [`Pipeline`] holds tables of rules, groups, ports and stations. A [`Change`] takes it from
-//! one [`Version`] to the next. [`interpret`] says what the answer to a packet is at a version;
-//! everything else in the project is about giving that answer sooner.
+//! A [`Pipeline`] holds tables of rules, groups, ports and stations. A [`Change`] takes it
+//! from one [`Version`] to the next. [`interpret`] defines the answer to a packet at a
+//! version; everything else in the project gives that answer sooner.
 
 mod action;
 mod change;

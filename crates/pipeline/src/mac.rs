@@ -1,9 +1,10 @@
-//! What `normal` has learned: behind which port each station is.
+//! The stations that `normal` has learned, and the port of each.
 //!
 //! A learning switch's table (IEEE 802.1Q, clause 8.8) is an input of the pipeline like its
-//! rules, so it is versioned like them: what a packet teaches takes effect at a later version, as
-//! a [`MacMove`] in a [`crate::Change`], and a lookup names the version it reads. So the answer to
-//! a packet depends on its version alone, in the caches and in the interpreter alike.
+//! rules, so it is versioned like them. What a packet teaches takes effect at a later version,
+//! as a [`MacMove`] in a [`crate::Change`], and a lookup names the version it reads. So the
+//! answer to a packet depends on its version alone, in the caches and in the interpreter
+//! alike.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -13,7 +14,7 @@ use thalweg_packet::PortId;
 
 use crate::history::History;
 
-/// A station, as a switch tells them apart: its VLAN and its address.
+/// A station, identified by VLAN and Ethernet address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Station {
     /// The VLAN; 0 for untagged packets.
@@ -22,16 +23,16 @@ pub struct Station {
     pub mac: u64,
 }
 
-/// A station was seen at a port, or has been silent for too long.
+/// Records that a station was seen at a port, or has been silent for too long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MacMove {
-    /// Which station.
+    /// The station.
     pub station: Station,
-    /// Where it is now; `None` to forget it.
+    /// Its new port; `None` to forget the station.
     pub port: Option<PortId>,
 }
 
-/// The stations and where they were at each version that may still be asked for.
+/// The stations, and the port of each at every version that a reader may still use.
 #[derive(Clone, Debug, Default)]
 pub struct MacTable {
     /// Hashed without a random seed; the capacity bounds what crafted addresses can cost.
@@ -39,7 +40,7 @@ pub struct MacTable {
 }
 
 impl MacTable {
-    /// Where the station was at `version`, if anywhere.
+    /// The station's port at `version`, if it is known.
     pub fn lookup(&self, station: Station, version: Version) -> Option<PortId> {
         self.stations.get(&station)?.at(version).copied()
     }
@@ -67,7 +68,7 @@ impl MacTable {
             .record(since, change.port);
     }
 
-    /// Undoes what was recorded of a station for `version`, the last.
+    /// Undoes what was recorded of a station for `version`, which must be the last.
     pub(crate) fn abort(&mut self, station: Station, version: Version) {
         if let Some(history) = self.stations.get_mut(&station)
             && history.abort(version)
@@ -76,7 +77,7 @@ impl MacTable {
         }
     }
 
-    /// Forgets what no version from `oldest` on can see of a station.
+    /// Drops states of a station that no version from `oldest` on can see.
     pub(crate) fn reclaim(&mut self, station: Station, oldest: Version) {
         if let Some(history) = self.stations.get_mut(&station)
             && history.reclaim(oldest)

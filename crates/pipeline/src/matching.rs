@@ -42,10 +42,10 @@ pub struct Contradiction {
 }
 
 impl Match {
-    /// Adds a condition; one on a field that has one already narrows it.
+    /// Adds a condition; narrows an existing one on the same field.
     ///
     /// # Errors
-    /// If the field would have to have two different values.
+    /// If the field would need two different values.
     pub fn add(&mut self, field: FieldId, value: u128, mask: u128) -> Result<(), Contradiction> {
         let value = value & mask;
         match self.terms.binary_search_by_key(&field, |term| term.field) {
@@ -68,7 +68,7 @@ impl Match {
         &self.terms
     }
 
-    /// The condition on one field, if there is one.
+    /// The condition on `field`, if there is one.
     pub fn term(&self, field: FieldId) -> Option<Term> {
         let place = self
             .terms
@@ -77,17 +77,17 @@ impl Match {
         Some(self.terms[place])
     }
 
-    /// No conditions, and room for more than most matches have.
+    /// Creates an empty match with room for more conditions than most matches have.
     pub(crate) fn roomy() -> Match {
         Match {
             terms: Vec::with_capacity(16),
         }
     }
 
-    /// Moves the conditions to memory that has room for these alone.
+    /// Moves the conditions to memory of exactly their size.
     ///
-    /// To shrink where they are would leave a hole behind each of half a million matches. What
-    /// outlives them would settle in the holes, and keep the pages of nearly all of them.
+    /// Shrinking in place would leave a hole behind each of half a million matches.
+    /// Longer-lived allocations would settle in the holes and keep nearly all of the pages.
     pub(crate) fn compact(&mut self) {
         self.terms = self.terms.clone();
     }
@@ -109,7 +109,7 @@ impl Match {
         (value, mask)
     }
 
-    /// The match that these words of a layout spell.
+    /// Rebuilds the match from words of a layout.
     pub(crate) fn from_words(layout: &Layout, value: &[u64], mask: &[u64]) -> Match {
         let terms = layout.fields_in(mask).map(|(field, mask)| {
             let value = layout

@@ -1,23 +1,26 @@
-//! The pipeline: tables, groups, ports and stations, at every version that is still in use.
+//! The pipeline: tables, groups, ports and stations, at every version still in use.
 //!
-//! A [`crate::Change`] is prepared at later versions while readers go on at `v`, then published or
-//! undone. Nothing that a reader at `v` sees is touched by either: rules carry the versions in
-//! which they exist, groups, ports and stations have histories. Once no reader holds an older
-//! version, [`Pipeline::reclaim`] drops what only those could see. All of it can be done in steps.
+//! A [`crate::Change`] is prepared at later versions while readers stay at `v`, then published
+//! or undone. Neither touches what a reader at `v` sees: each rule carries the range of
+//! versions in which it exists; groups, ports and stations have histories. Once no reader
+//! holds an older version, [`Pipeline::reclaim`] drops what only those versions could see. All
+//! of it can be done in steps.
 //!
-//! 1. At most one change is unpublished. The versions at which it is done are later than all that
-//!    were published; the next is published next unless it is a large one (`prepare`).
-//! 2. A change is whole or nothing: an operation that cannot be done undoes those before it.
+//! 1. At most one change is unpublished. Its versions are later than every published one. The
+//!    next version is published next, except for a large change, which skips versions
+//!    (`prepare`).
+//! 2. A change takes effect whole or not at all: if an operation cannot be done, those before
+//!    it are undone.
 //! 3. In a table at a version, no two rules have the same match and priority.
-//! 4. The layout covers every field that a living rule or group matches or reads. A change that
-//!    needs more makes a new layout and moves all rules to it; it never shrinks. Keys of an older
-//!    layout mean nothing to the new one, which is why [`Pipeline::layout`] is shared: a reader
-//!    whose layout is another one starts over.
-//! 5. A rule that replaces another in place (a modification, or an equal add) takes over its age
-//!    among others of its priority. It also takes over its counters, and what is still credited to
-//!    the old one, unless it was added to count anew.
-//! 6. A group that replaces another starts counting at zero, but only once the former version is
-//!    reclaimed: until then what comes in was counted by the group before.
+//! 4. The layout covers every field that a living rule or group matches or reads. A change
+//!    that needs more fields makes a new layout and moves all rules to it; the layout never
+//!    shrinks. Keys of an older layout mean nothing under the new one. This is why
+//!    [`Pipeline::layout`] is shared: a reader that holds another layout starts over.
+//! 5. A rule that replaces another in place (a modification, or an equal add) takes over its
+//!    age among rules of its priority. It also takes over the counters and later credits of
+//!    the old rule, unless it was added to reset them.
+//! 6. A group that replaces another starts counting at zero once the former version is
+//!    reclaimed. Until then its counters include packets counted by the former group.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -36,24 +39,23 @@ use crate::table_classifier::new_classifier;
 
 /// The most rules that a pipeline can be configured for.
 ///
-/// The rules of one version take half of a classifier's numbers; those that wait to be reclaimed
+/// The rules of one version take half of a classifier's numbers; rules waiting to be reclaimed
 /// take the other half.
 pub const RULES_MAX: usize = thalweg_classifier::RULES_MAX / 2;
 
 /// Limits of a pipeline; see [`Pipeline::set_limits`] for those that may change.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Rules that fit at a version. Those that a change takes out, or puts others in the place of,
-    /// stay until no reader is at an older version: for them there is as much room again. At most
-    /// [`RULES_MAX`].
+    /// Most rules at a version, at most [`RULES_MAX`]. Rules that a change removes or replaces
+    /// stay until no reader is at an older version; they have the same amount of room again.
     pub rules: usize,
-    /// Groups that fit.
+    /// Most groups.
     pub groups: usize,
-    /// Stations that `normal` remembers.
+    /// Most stations that `normal` remembers.
     pub stations: usize,
-    /// Seed of the choice among a select group's buckets: a part of what the answer is.
+    /// Seed of the choice among a select group's buckets; it is part of the answer.
     pub seed: u64,
-    /// Seed of the tables' indexes, which says nothing about the answer.
+    /// Seed of the tables' indexes; it does not affect the answer.
     pub index_seed: u64,
     /// How tables find their rules.
     pub classifier: ClassifierKind,
@@ -72,7 +74,7 @@ impl Default for Config {
     }
 }
 
-/// What a rule has seen.
+/// Packets and bytes that a rule has matched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// Packets.
@@ -82,7 +84,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Adds another's counts.
+    /// Adds the counts of `other`.
     pub fn add(&mut self, other: Counters) {
         self.packets += other.packets;
         self.bytes += other.bytes;
@@ -92,28 +94,28 @@ impl Counters {
 /// A rule in a table.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// Its table.
+    /// The table it is in.
     pub table: TableId,
     /// Priority and age.
     pub precedence: Precedence,
-    /// The controller's name for it.
+    /// Identifier chosen by the controller.
     pub cookie: u64,
     /// Seconds without a packet after which it is removed; 0 for never.
     pub idle_timeout_s: u16,
     /// Seconds after which it is removed; 0 for never.
     pub hard_timeout_s: u16,
-    /// Whether its end is to be reported.
+    /// Whether the controller is told when the rule ends.
     pub reports_removal: bool,
     /// What it does.
     pub actions: Actions,
-    /// When it was added.
+    /// When the rule was added.
     pub created_at: Instant,
-    /// When it last matched a packet; when it was added, if never.
+    /// When the rule last matched a packet; its creation time if never.
     pub used_at: Instant,
-    /// What it has seen.
+    /// Packets and bytes it has matched.
     pub counters: Counters,
     pub(crate) born: Version,
-    /// How it ends; boxed, as few rules do at any time.
+    /// How the rule ends; boxed, as few rules are ending at any time.
     pub(crate) end: Option<Box<End>>,
 }
 
@@ -122,14 +124,14 @@ pub struct Rule {
 pub(crate) struct End {
     /// The first version without the rule.
     died: Version,
-    /// The rule that took its place.
+    /// The rule that replaced it.
     pub(crate) successor: Option<RuleId>,
-    /// Whether late counts are the successor's.
+    /// Whether late counts go to the successor.
     pub(crate) hands_on_counts: bool,
 }
 
 impl End {
-    /// An end without a successor.
+    /// Creates an end without a successor.
     pub(crate) fn at(died: Version) -> Box<End> {
         Box::new(End {
             died,
@@ -140,12 +142,12 @@ impl End {
 }
 
 impl Rule {
-    /// Whether it has ended by a version.
+    /// Whether the rule has ended by `version`.
     fn is_dead_at(&self, version: Version) -> bool {
         self.end.as_ref().is_some_and(|end| end.died <= version)
     }
 
-    /// The rule that took its place.
+    /// The rule that replaced this one.
     pub(crate) fn successor(&self) -> Option<RuleId> {
         self.end.as_ref()?.successor
     }
@@ -154,7 +156,7 @@ impl Rule {
 /// The tables under one layout.
 pub(crate) struct Generation {
     pub(crate) layout: Arc<Layout>,
-    /// By table number.
+    /// Indexed by table number.
     pub(crate) tables: Vec<Option<Table>>,
     classifier: ClassifierKind,
 }
@@ -164,24 +166,24 @@ pub(crate) struct Table {
     pub(crate) classifier: Box<dyn Classifier + Send + Sync>,
 }
 
-/// How often a table was asked.
+/// How many lookups a table has had.
 #[derive(Clone, Copy, Debug, Default)]
 struct TableCounters {
     lookups: u64,
     matches: u64,
 }
 
-/// A group as it is at a version, with what it has seen.
+/// Counters of a group and its buckets.
 #[derive(Clone, Debug, Default)]
 pub struct GroupCounters {
-    /// What the group has seen.
+    /// Counts of the whole group.
     pub group: Counters,
-    /// What each bucket has seen.
+    /// Counts of each bucket.
     pub buckets: Vec<Counters>,
 }
 
 impl GroupCounters {
-    /// Those of a group that has seen nothing.
+    /// Creates counters at zero for `buckets` buckets.
     pub(crate) fn zero(buckets: usize) -> GroupCounters {
         GroupCounters {
             group: Counters::default(),
@@ -213,7 +215,7 @@ pub struct Pipeline {
     pub(crate) next_age: u64,
     pub(crate) groups: BTreeMap<GroupId, History<Arc<Group>>>,
     pub(crate) group_counters: BTreeMap<GroupId, GroupCounters>,
-    /// Also of tables that have no rules.
+    /// Includes tables that have no rules.
     table_counters: BTreeMap<TableId, TableCounters>,
     pub(crate) ports: BTreeMap<PortId, History<PortState>>,
     pub(crate) macs: MacTable,
@@ -225,10 +227,8 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// A pipeline without rules, at [`Version::FIRST`].
-    ///
-    /// # Panics
-    /// If the configuration has room for more than [`RULES_MAX`] rules.
+    /// Most rules at a version, at most [`RULES_MAX`]. Rules that a change removes or replaces
+    /// stay until no reader is at an older version; they have the same amount of room again.
     pub fn new(config: Config) -> Pipeline {
         assert!(config.rules <= RULES_MAX, "{RULES_MAX} rules are the most");
         let fields = Arc::new(standard::fields());
@@ -260,7 +260,7 @@ impl Pipeline {
         self.version
     }
 
-    /// Where fields lie in keys.
+    /// The layout of keys: where each field lies.
     pub fn layout(&self) -> &Arc<Layout> {
         &self.generation.layout
     }
@@ -275,29 +275,26 @@ impl Pipeline {
         self.config.seed
     }
 
-    /// Puts other limits in place: of rules, groups and stations. What is beyond a lower one stays;
-    /// nothing is added until there is room.
-    ///
-    /// # Panics
-    /// If there would be room for more than [`RULES_MAX`] rules.
+    /// Most rules at a version, at most [`RULES_MAX`]. Rules that a change removes or replaces
+    /// stay until no reader is at an older version; they have the same amount of room again.
     pub fn set_limits(&mut self, rules: usize, groups: usize, stations: usize) {
         assert!(rules <= RULES_MAX, "{RULES_MAX} rules are the most");
         let config = &mut self.config;
         (config.rules, config.groups, config.stations) = (rules, groups, stations);
     }
 
-    /// A rule by its id, unless it has been reclaimed.
+    /// Looks up a rule by id; `None` once it is reclaimed.
     pub fn rule(&self, id: RuleId) -> Option<&Rule> {
         self.rules.get(id.0 as usize)?.as_ref()
     }
 
-    /// Whether another rule has taken the place of this one, so that it has not ended.
+    /// Whether another rule has replaced this one, so that it has not ended.
     pub fn is_succeeded(&self, id: RuleId) -> bool {
         self.successor_of(id).is_some()
     }
 
-    /// Who has a rule's place at a version: the rule itself, or one with the same table, match and
-    /// precedence that has replaced it; `None` if that place is empty.
+    /// The rule that holds this rule's place at `version`: the rule itself, or one with the
+    /// same table, match and precedence that has replaced it; `None` if the place is empty.
     pub fn heir_of(&self, id: RuleId, version: Version) -> Option<RuleId> {
         let mut id = id;
         loop {
@@ -309,7 +306,7 @@ impl Pipeline {
         }
     }
 
-    /// The rule that has the place of a modified one: same table, match and precedence.
+    /// The rule that replaced a modified one: same table, match and precedence.
     pub fn successor_of(&self, id: RuleId) -> Option<RuleId> {
         let rule = self.rule(id)?;
         rule.successor().filter(|_| rule.is_dead_at(self.version))
@@ -327,7 +324,7 @@ impl Pipeline {
         Some(Match::from_words(self.layout(), &value, &mask))
     }
 
-    /// A rule as it could be asked for again.
+    /// The rule as a flow that could be added again.
     pub fn flow_of(&self, id: RuleId) -> Option<Flow> {
         let rule = self.rule(id)?;
         Some(Flow {
@@ -357,7 +354,7 @@ impl Pipeline {
             .sum()
     }
 
-    /// The tables that have been asked, with lookups and matches counted so far.
+    /// Every table with lookups, with its lookups and matches so far.
     pub fn table_counters(&self) -> impl Iterator<Item = (TableId, u64, u64)> {
         let known = self.table_counters.iter();
         known.map(|(id, table)| (*id, table.lookups, table.matches))
@@ -375,7 +372,7 @@ impl Pipeline {
             .filter_map(move |history| history.at(version))
     }
 
-    /// What a group has seen.
+    /// The counters of a group.
     pub fn group_counters(&self, id: GroupId) -> Option<&GroupCounters> {
         self.group_counters.get(&id)
     }
@@ -396,12 +393,12 @@ impl Pipeline {
         self.macs.lookup(station, version)
     }
 
-    /// What `normal` has learned.
+    /// The stations that `normal` has learned.
     pub fn macs(&self) -> &MacTable {
         &self.macs
     }
 
-    /// The best rule of a table, and the bits that decided it added to `examined`.
+    /// Finds the best rule of a table, and adds the bits that decided it to `examined`.
     pub(crate) fn lookup(
         &self,
         table: TableId,
@@ -414,7 +411,7 @@ impl Pipeline {
             .lookup_examined(key, version, examined)
     }
 
-    /// The best rule of a table, and nothing else.
+    /// Finds the best rule of a table, without examined bits.
     pub(crate) fn lookup_bare(
         &self,
         table: TableId,
@@ -424,8 +421,8 @@ impl Pipeline {
         self.table(table)?.classifier.lookup(key, version)
     }
 
-    /// The best rules of a table for some keys, one behind the other, each with all words of the
-    /// layout.
+    /// Finds the best rules of a table for several keys. `keys` holds them one after another,
+    /// each with all words of the layout.
     pub fn lookup_batch(
         &self,
         table: TableId,
@@ -439,14 +436,15 @@ impl Pipeline {
         }
     }
 
-    /// Credits packets to a rule, and says when it was last used.
+    /// Credits packets to a rule, and updates when it was last used.
     pub fn credit_rule(&mut self, id: RuleId, counters: Counters, used_at: Instant) {
         let published = self.version;
         let mut id = id;
         while let Some(Some(rule)) = self.rules.get_mut(id.0 as usize) {
             let end = rule.end.as_deref().filter(|end| end.hands_on_counts);
             let heir = end.and_then(|end| end.successor);
-            // One that takes over in a change that is not published has a copy of the counts.
+            // If the successor's change is not published yet, the successor holds a copy of
+            // the counts.
             if heir.is_none() || !rule.is_dead_at(published) {
                 rule.counters.add(counters);
                 rule.used_at = rule.used_at.max(used_at);
@@ -456,7 +454,7 @@ impl Pipeline {
         }
     }
 
-    /// Credits packets to a table: how many were looked up, how many of them matched.
+    /// Credits packets to a table: `lookups` in all, `matches` of them found a rule.
     pub fn credit_table(&mut self, id: TableId, lookups: u64, matches: u64) {
         let table = self.table_counters.entry(id).or_default();
         table.lookups += lookups;
@@ -465,7 +463,8 @@ impl Pipeline {
 
     /// Credits packets to a group and to one of its buckets.
     pub fn credit_bucket(&mut self, id: GroupId, bucket: Option<u32>, counters: Counters) {
-        // Of a group that uses all its buckets the first stands for the group.
+        // In a group that uses all its buckets, only the first bucket's packets count for the
+        // group.
         let group = self.group(id, self.version());
         let is_first = bucket.is_none_or(|bucket| bucket == 0);
         let counts = is_first || group.is_none_or(|group| group.kind != GroupKind::All);
@@ -480,7 +479,7 @@ impl Pipeline {
         }
     }
 
-    /// Bytes of memory that the rules take, their indexes included.
+    /// Bytes of memory that the rules and their indexes take.
     pub fn memory_bytes(&self) -> usize {
         let indexes: usize = self
             .tables()
@@ -498,14 +497,14 @@ impl Pipeline {
         numbered.filter_map(|(id, table)| Some((TableId(id as u8), table.as_ref()?)))
     }
 
-    /// The fields that the layout has.
+    /// The fields in the layout.
     pub(crate) fn used_fields(&self) -> BTreeSet<FieldId> {
         self.layout().used().iter().copied().collect()
     }
 }
 
 impl Generation {
-    /// No tables.
+    /// Creates a generation without tables.
     pub(crate) fn new(layout: Arc<Layout>, classifier: ClassifierKind) -> Generation {
         Generation {
             layout,
@@ -514,7 +513,7 @@ impl Generation {
         }
     }
 
-    /// The table of this number, made if it is new.
+    /// The table with this number; creates it if needed.
     pub(crate) fn table_or_new(&mut self, id: TableId, seed: u64) -> &mut Table {
         let index = usize::from(id.0);
         if self.tables.len() <= index {

@@ -1,4 +1,4 @@
-//! Changes in steps: begun, performed a few operations at a time, published or undone.
+//! Changes in steps: begun, performed a few operations at a time, then published or undone.
 //!
 //! ```text
 //!   plan(change):     what can be said of it by itself; the layout that it needs
@@ -8,39 +8,35 @@
 //!   undo(n):          instead, when it was refused or is not wanted: n parts back, last first
 //! ```
 //!
-//! Between any two steps readers of the published version go on, and see nothing of the change. So
-//! whoever holds the pipeline behind a lock can let them in between steps, and a change of 200,000
-//! rules keeps nobody waiting. [`Pipeline::apply`] takes all steps at once.
+//! Between any two steps, readers of the published version go on and see nothing of the
+//! change. So an owner that holds the pipeline behind a lock can let readers in between steps,
+//! and a change of 200,000 rules blocks no reader for long. [`Pipeline::apply`] takes all
+//! steps at once.
 //!
-//! A *part* is what an operation does to one rule or station, so that an operation on many
-//! rules has as many. Parts are numbered by versions: every [`SLICE`] things done make a *slice*,
-//! with a version of its own, and the change publishes that of its last. So a large change skips
-//! versions. What is undone or reclaimed is asked for by version, of classifiers too; so both can
-//! be done slice by slice, and cost what the slice cost.
+//! A *part* is what an operation does to one rule or station; an operation on many rules has
+//! many parts. Versions number the parts: every [`SLICE`] things done make a *slice* with its
+//! own version, and the change publishes the version of its last slice. So a large change
+//! skips versions. Undo and reclaim work by version, in classifiers too, so both go slice by
+//! slice and cost what the slice cost.
 //!
-//! 1. At most one change is begun and neither published nor undone. The versions of its slices are
-//!    later than the published one.
-//! 2. `Slice::done` has all that a slice did, in order. Undone in reverse, the pipeline is as it
-//!    was before, ids and ages that come next included.
-//! 3. A rule that was born in this change is not born a second time: what replaces or modifies it
-//!    is written into it, as nobody has seen it. `heirs` says whose place it has.
+//! 1. At most one change is begun and neither published nor undone. The versions of its slices
+//!    are later than the published one.
+//! 2. `Slice::done` holds all that a slice did, in order. Undoing it in reverse restores the
+//!    earlier pipeline, including the next ids and ages.
+//! 3. A rule born in this change is not born a second time: what replaces or modifies it is
+//!    written into it, as no reader has seen it. `heirs` maps it to the published rule whose
+//!    place it has.
 //! 4. Versions depend on the change alone, not on how it was cut into steps.
 //!
-//! Costs: a part does one insert and one remove in a classifier at most. Three things are not
-//! divided. A new layout moves every rule, in [`Pipeline::begin`]. Arrays and hash tables of a
-//! classifier that grow or shrink are copied, each time for as many more parts. And an operation
-//! that selects rules looks for them first, which [`Pipeline::search`] can do while others read.
-//! Processor time of 128 parts, with 200,000 rules added, and 500,000 (one mask):
+//! Costs: a part does at most one insert and one remove in a classifier. Three things are not
+//! divided:
 //!
-//! | | 200,000 rules | 500,000 rules |
-//! | --- | --- | --- |
-//! | add: median, 99 in 100, most | 0.12, 0.36, 9 ms | 0.12, 0.34, 39 ms |
-//! | modify | 0.18, 0.37, 15 ms | 0.20, 0.36, 91 ms |
-//! | delete | 0.03, 0.08, 0.2 ms | 0.05, 0.10, 0.2 ms |
-//! | undo an add | 0.11, 0.27, 4 ms | 0.08, 0.23, 14 ms |
-//! | reclaim what was deleted | 0.19, 0.58, 5 ms | 0.31, 0.60, 21 ms |
-//! | search for all, publish | 1.3, 0.02 ms | 2.9, 0.03 ms |
-//! | move all to a new layout | 307 ms | 600 ms |
+//! - A new layout moves every rule, in [`Pipeline::begin`].
+//! - Arrays and hash tables of a classifier are copied when they grow or shrink, each time
+//!   after as many more parts. These copies are the longest steps of an add, a modify or a
+//!   reclaim, and they grow with the number of rules; the median step does not.
+//! - An operation that selects rules looks for them first. [`Pipeline::search`] can do that
+//!   while others read.
 
 mod grow;
 mod operations;
@@ -59,10 +55,10 @@ use crate::pipeline::{Generation, Pipeline};
 
 pub use plan::Plan;
 
-/// Things done in a slice, or a few more: the last part is not cut.
+/// Things done in a slice; a few more are possible, as the last part is not cut.
 pub(crate) const SLICE: usize = 64;
 
-/// Whether work that is done in steps is over.
+/// Whether stepwise work is finished.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Progress {
@@ -75,24 +71,24 @@ pub enum Progress {
 /// What a change did: all that a maintainer of caches needs to know.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Delta {
-    /// The version that the change makes.
+    /// The version that the change published.
     pub version: Version,
     /// Rules that exist from this version on.
     pub inserted: Vec<RuleId>,
-    /// Rules that do not exist any more.
+    /// Rules that no longer exist.
     pub removed: Vec<RuleId>,
     /// Groups that were added, replaced or removed.
     pub groups: Vec<GroupId>,
-    /// Ports that were added, removed, or are in another state.
+    /// Ports that were added or removed, or whose state changed.
     pub ports: Vec<PortId>,
-    /// Stations that are elsewhere, or forgotten.
+    /// Stations that moved or were forgotten.
     pub stations: Vec<Station>,
-    /// Whether keys have another layout from now on.
+    /// Whether keys have a new layout from this version on.
     pub has_new_layout: bool,
 }
 
 impl Delta {
-    /// Whether nothing but rules has changed, and keys have the layout that they had.
+    /// Whether only rules have changed, and the layout has not.
     pub fn is_of_rules(&self) -> bool {
         let has_others =
             !self.groups.is_empty() || !self.ports.is_empty() || !self.stations.is_empty();
@@ -102,25 +98,25 @@ impl Delta {
 
 /// A change that is not published yet.
 pub(crate) struct Prepared {
-    /// Its version is not known yet.
+    /// Its version is filled in at publication.
     delta: Delta,
     stage: Stage,
-    /// What was done; the last slice goes on.
+    /// What was done; the last slice is still open.
     slices: Vec<Slice>,
     /// The tables before the layout grew.
     former: Option<Generation>,
-    /// The last age that was given before.
+    /// The last age given before the change.
     age_before: u64,
-    /// Invariant 3: from a rule of this change to the published one whose place it has.
+    /// Invariant 3: maps a rule of this change to the published rule whose place it has.
     heirs: BTreeMap<RuleId, RuleId>,
-    /// Rules of this change that it has also ended.
+    /// Number of rules that this change both added and ended.
     stillborn: usize,
-    /// Of `delta.inserted`: how many were looked at, and how many of these live.
+    /// Of `delta.inserted`: how many were checked, and how many of these are alive.
     sifted: (usize, usize),
 }
 
 impl Prepared {
-    /// The tables that the published version has, if they are not the pipeline's any more.
+    /// The tables of the published version, if the change has replaced them.
     pub(crate) fn former_mut(&mut self) -> Option<&mut Generation> {
         self.former.as_mut()
     }
@@ -129,7 +125,7 @@ impl Prepared {
 /// How far a change has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// Operations are left, or rules to be sifted.
+    /// Operations are left, or inserted rules to be checked.
     Open,
     /// It can be published.
     Complete,
@@ -144,18 +140,19 @@ pub(crate) struct Slice {
     done: Vec<Done>,
 }
 
-/// One thing that was done.
+/// One thing done, in a form that can be undone.
 #[derive(Debug)]
 pub(crate) enum Done {
     /// A table was made.
     Table(TableId),
-    /// A rule was born, in a place that was free or in a new one.
+    /// A rule was born, in a free place or a new one.
     Birth { id: RuleId, is_new_place: bool },
     /// A rule was ended.
     Death(RuleId),
     /// A group was set or removed.
     Group(GroupId),
-    /// A group's counters have room for its buckets; before, for so many, or there were none.
+    /// A group's counters were extended for its buckets; the old number of buckets, `None` if
+    /// the counters are new.
     GroupCounters(GroupId, Option<usize>),
     /// A port was set or removed.
     Port(PortId),
@@ -164,10 +161,10 @@ pub(crate) enum Done {
 }
 
 impl Pipeline {
-    /// Prepares and publishes a change, all of it at once.
+    /// Prepares and publishes a change in one call.
     ///
     /// # Errors
-    /// If any operation cannot be done; then nothing is.
+    /// If any operation cannot be done; then nothing is done.
     ///
     /// # Panics
     /// If another change is begun.
@@ -181,13 +178,13 @@ impl Pipeline {
         Ok(self.publish())
     }
 
-    /// Begins a change: what it does from now on is seen by nobody until it is published.
+    /// Begins a change; readers see nothing of it until it is published.
     ///
-    /// If it needs a wider layout, all rules move to that in this one step. Nobody may ask the
-    /// pipeline with keys of the former one until the change is undone.
+    /// If it needs a wider layout, this step moves all rules to it. Keys of the former layout
+    /// must not be used with the pipeline until the change is undone.
     ///
     /// # Panics
-    /// If another change is begun, or the pipeline is not as it was when the plan was made.
+    /// If another change is begun, or the pipeline has changed since the plan was made.
     pub fn begin(&mut self, plan: &mut Plan<'_>, now: Instant) {
         assert!(self.prepared.is_none(), "one change at a time");
         plan.start(self.version, now);
@@ -210,7 +207,7 @@ impl Pipeline {
         self.complete_if_over(plan);
     }
 
-    /// Does so many parts of a change that was begun, or what is left of it.
+    /// Does the next `parts` parts of a begun change, or as many as are left.
     ///
     /// # Errors
     /// If an operation cannot be done. What was done before it must then be undone
@@ -241,7 +238,7 @@ impl Pipeline {
         })
     }
 
-    /// Makes what was prepared the newest version. One step, unless the layout grew.
+    /// Makes what was prepared the newest version. Takes one step, unless the layout grew.
     ///
     /// # Panics
     /// If no change is begun, or [`Pipeline::perform`] has not finished it.
@@ -253,7 +250,8 @@ impl Pipeline {
         self.version = version;
         self.leavings.add_slices(prepared.slices);
         if let Some(mut former) = prepared.former {
-            // Rules that had died already are not in the new tables, and must not be forgotten.
+            // Rules that were already dead are not in the new tables, but must still be
+            // reclaimed.
             let long_ago = Version(Version::NEVER.0 - 1);
             let tables = former.tables.iter_mut().flatten();
             let dead = tables.flat_map(|table| table.classifier.reclaim(long_ago));
@@ -275,14 +273,14 @@ impl Pipeline {
         self.prepared.as_mut().expect("a change was begun")
     }
 
-    /// Notes something done, to be undone if it comes to that.
+    /// Records one thing done, so that it can be undone.
     fn note(&mut self, done: Done) {
         let slices = &mut self.unpublished().slices;
         let open = slices.last_mut().expect("a change has a slice");
         open.done.push(done);
     }
 
-    /// Begins the next slice if this one is full.
+    /// Begins the next slice if the open one is full.
     fn open_slice(&mut self) {
         let slices = &mut self.unpublished().slices;
         let open = slices.last().expect("a change has a slice");
@@ -307,8 +305,8 @@ impl Pipeline {
         }
     }
 
-    /// Looks which of the next rules that were born still live, and moves those forward; forgets
-    /// some of the heirs.
+    /// Checks which of the next inserted rules are still alive, and moves those forward. Also
+    /// forgets some of the heirs.
     fn sift(&mut self) {
         let prepared = self.prepared.as_mut().expect("a change was begun");
         for _ in 0..SLICE {

@@ -1,9 +1,9 @@
-//! Which fields a program needs in its keys: what its rules match, and what its actions read.
+//! Which fields a program needs in its keys: those its rules match and its actions read.
 //!
-//! A field that is only written needs no place in the key. What an action reads beyond its visible
-//! operands is its preconditions: whether the header that it writes is there, what `pop_mpls`
-//! must know to be undone, what `dec_ttl` must know to be repeated. The interpreter reads fields
-//! without asking whether the layout has them; this list is why it may.
+//! A field that is only written needs no place in the key. Beyond its visible operands, an
+//! action reads its preconditions: whether the header that it writes is there, what undoing
+//! `pop_mpls` takes, what repeating `dec_ttl` takes. The interpreter reads fields without
+//! checking that the layout has them; this list makes that safe.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use thalweg_packet::{FieldDescriptor, FieldId, Scalar, Source, standard as f};
 use crate::action::{Action, Output, Subfield};
 use crate::flow::{Flow, Group, GroupKind, SelectionMethod};
 
-/// What a select group reads that hashes both directions of a connection alike.
+/// Fields read by a select group that hashes both directions of a connection alike.
 const CONNECTION_FIELDS: [FieldId; 14] = [
     f::PRESENT_IPV4,
     f::PRESENT_IPV6,
@@ -30,7 +30,7 @@ const CONNECTION_FIELDS: [FieldId; 14] = [
     f::TP_DST,
 ];
 
-/// Fields that a change of the tags reads or moves.
+/// Fields that an action on VLAN tags reads or moves.
 const TAG_FIELDS: [FieldId; 4] = [f::VLAN_TCI, f::VLAN_TCI_INNER, f::ETH_TYPE, f::RECIRC_ID];
 
 /// Fields that `normal` reads.
@@ -139,7 +139,7 @@ fn add_output(output: &Output, used: &mut BTreeSet<FieldId>) {
         Output::Field(source) => {
             add_subfield(source, used);
             used.insert(f::IN_PORT);
-            // Only then can they hold the number of `normal`.
+            // Narrower bits cannot hold the number of `normal`.
             if source.width_bits() >= 16 {
                 used.extend(NORMAL_FIELDS);
             }
@@ -161,14 +161,15 @@ fn add_written(subfield: &Subfield, fields: &[FieldDescriptor], used: &mut BTree
     }
 }
 
-/// The fields that tell whether a field can be written: presence of the headers it may lie in.
+/// The fields that tell whether a field can be written: presence bits of the headers it may
+/// lie in.
 pub(crate) fn precondition(field: FieldId, fields: &[FieldDescriptor]) -> Vec<FieldId> {
     match &fields[field.index()].source {
         Source::Wire(locations) => locations
             .iter()
             .filter_map(|location| f::presence_of(location.header))
             .collect(),
-        // A write may add the tag, or remove it.
+        // A write may add or remove the tag.
         Source::Scalar(Scalar::VlanTci) => TAG_FIELDS.to_vec(),
         Source::Scalar(Scalar::ArpOperation) => vec![f::PRESENT_ARP],
         _ => Vec::new(),
@@ -177,8 +178,8 @@ pub(crate) fn precondition(field: FieldId, fields: &[FieldDescriptor]) -> Vec<Fi
 
 /// Whether an action may write the field: bits of a header, a register, or the tunnel's key.
 ///
-/// What says how the rest of a packet is to be read (the EtherType, the end of the labels) is left
-/// to the actions that change that.
+/// Fields that say how to read the rest of a packet (the EtherType, the end of the labels) are
+/// changed only by the actions for that.
 pub(crate) fn is_writable(field: FieldId, descriptor: &FieldDescriptor) -> bool {
     let is_hidden = matches!(field, f::VLAN_TCI_INNER | f::MPLS_LSE1 | f::MPLS_LSE2);
     let is_structure = matches!(field, f::RECIRC_ID | f::MPLS_BOS | f::TCP_FLAGS);

@@ -1,11 +1,11 @@
-//! Giving back what only older versions could see, in steps.
+//! Frees what only older versions could see, in steps.
 //!
-//! Every change leaves behind what it took out: rules that have died, former states of groups,
-//! ports and stations. They are listed by version as they are left ([`Leavings`]), so that
-//! reclaiming costs what is reclaimed, however much lives.
+//! Every change leaves behind what it removed: dead rules, and former states of groups, ports
+//! and stations. They are listed by version when they are left ([`Leavings`]), so that
+//! reclaiming costs what is reclaimed, however many rules are alive.
 //!
-//! 1. Each list is sorted by version: a change notes at its end, undoing takes from there.
-//! 2. A state that is listed at a version may be gone already, as the one before it was reclaimed
+//! 1. Each list is sorted by version: a change appends at its end, undoing takes from there.
+//! 2. A state listed at a version may already be gone, if the state before it was reclaimed
 //!    with the same history.
 
 use std::collections::VecDeque;
@@ -18,15 +18,15 @@ use crate::mac::Station;
 use crate::pipeline::{GroupCounters, Pipeline, Rule};
 use crate::prepare::{Progress, Slice};
 
-/// What may be reclaimed some day, and when it was left.
+/// What can be reclaimed later, and the version at which it was left.
 #[derive(Debug, Default)]
 pub(crate) struct Leavings {
-    /// How many rules have died at a version.
+    /// How many rules died at each version.
     deaths: VecDeque<(Version, usize)>,
     touched: VecDeque<(Version, Touched)>,
-    /// How published changes could have been undone; memory that is freed bit by bit.
+    /// Undo records of published changes; freed a bit at a time.
     slices: Vec<Slice>,
-    /// Up to here the tables have been told.
+    /// The latest version that the tables have been told to reclaim.
     settled: Version,
 }
 
@@ -48,39 +48,39 @@ impl Leavings {
     }
 }
 
-/// Something that has had another state.
+/// Something that has a former state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Touched {
     Group(GroupId),
-    /// A group has taken the place of another, whose counters it begins with.
+    /// A group has replaced another, and begins with its counters.
     GroupCounters(GroupId),
     Port(PortId),
     Station(Station),
 }
 
-/// Which places for rules are free.
+/// The free places for rules.
 ///
-/// 1. A place in `free` may be gone, but none is there twice: new ones are made only when `free`
-///    is empty.
+/// 1. A place in `free` may no longer exist, but none is listed twice: new places are made
+///    only when `free` is empty.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
     free: Vec<RuleId>,
     used: usize,
 }
 
-/// Places that may be kept free without asking whether that is too many.
+/// Spare room of this many places never triggers shrinking.
 const FREE_MIN: usize = 1_024;
 
-/// Places at the end that are given back for each part of a step.
+/// Places at the end that each part of a step gives back.
 const TRIMMED_PER_PART: usize = 64;
 
 impl Places {
-    /// How many are taken.
+    /// Number of places in use.
     pub(crate) fn used(&self) -> usize {
         self.used
     }
 
-    /// Takes a free place, or a new one, and says which of the two.
+    /// Takes a free place or a new one; returns whether it is new.
     pub(crate) fn take(&mut self, rules: &mut Vec<Option<Rule>>) -> (RuleId, bool) {
         self.used += 1;
         while let Some(id) = self.free.pop() {
@@ -92,7 +92,7 @@ impl Places {
         (RuleId(rules.len() as u32 - 1), true)
     }
 
-    /// Undoes the last [`Places::take`] that is not undone.
+    /// Undoes the last [`Places::take`] not yet undone.
     pub(crate) fn give_back(
         &mut self,
         rules: &mut Vec<Option<Rule>>,
@@ -116,8 +116,8 @@ impl Places {
         self.free.push(id);
     }
 
-    /// Gives free places at the end back, so many at most, and memory if few are left; says
-    /// whether that is over.
+    /// Gives back up to `places` free places at the end, and memory if few are left; returns
+    /// whether that is finished.
     pub(crate) fn trim(&mut self, rules: &mut Vec<Option<Rule>>, places: usize) -> bool {
         for _ in 0..places {
             match rules.last() {
@@ -154,9 +154,9 @@ impl Pipeline {
         while self.reclaim_some(oldest, usize::MAX) == Progress::Unfinished {}
     }
 
-    /// The same in steps: drops so many rules and former states, or as many as fill a slice.
+    /// Drops up to `parts` rules and former states, or as many as fill a slice.
     ///
-    /// Changes may be begun and done in between.
+    /// Changes may be begun and performed in between.
     ///
     /// # Panics
     /// If `oldest` is not published.
@@ -172,13 +172,14 @@ impl Pipeline {
             return Progress::Unfinished;
         }
         if self.leavings.settled < oldest {
-            // No rule is left for it, but tables also forget what can be undone no more.
+            // No rule is left to reclaim, but tables must also forget what can no longer be
+            // undone.
             self.reclaim_tables(oldest);
         }
         Progress::Finished
     }
 
-    /// Notes that a rule has died at the version being prepared.
+    /// Records that a rule died at the version being prepared.
     pub(crate) fn count_death(&mut self, version: Version) {
         match self.leavings.deaths.back_mut() {
             Some((last, count)) if *last == version => *count += 1,
@@ -186,13 +187,13 @@ impl Pipeline {
         }
     }
 
-    /// Notes that something has another state at the version being prepared.
+    /// Records that something changed state at the version being prepared.
     pub(crate) fn touch(&mut self, touched: Touched) {
         let version = self.open_version();
         self.leavings.touched.push_back((version, touched));
     }
 
-    /// Forgets what was noted for a version, the last.
+    /// Forgets what was recorded for a version, which must be the last.
     pub(crate) fn forget_touched(&mut self, version: Version) {
         let Leavings {
             deaths, touched, ..
@@ -201,7 +202,8 @@ impl Pipeline {
         while touched.pop_back_if(|(last, _)| *last == version).is_some() {}
     }
 
-    /// Slice by slice, so that places become free in the same order however long the steps are.
+    /// Works slice by slice, so that places become free in the same order for any length of
+    /// steps.
     fn reclaim_rules(&mut self, oldest: Version, left: &mut usize) {
         let is_due = |(version, _): &mut (Version, usize)| *version <= oldest;
         while *left > 0
@@ -212,7 +214,7 @@ impl Pipeline {
         }
     }
 
-    /// Frees the rules that are dead at a version, in the tables that have them.
+    /// Frees the rules that are dead at `version`, in their tables.
     fn reclaim_tables(&mut self, version: Version) {
         let prepared = self.prepared.as_mut();
         let former = prepared.and_then(|prepared| prepared.former_mut());
@@ -262,7 +264,7 @@ impl Pipeline {
         }
     }
 
-    /// Lets a group that has taken another's place count from zero, if it is still there
+    /// Makes a group that has replaced another count from zero, if it is still there
     /// (invariant 6 of the pipeline).
     fn reset_group(&mut self, id: GroupId, set_at: Version, oldest: Version) {
         let Some(history) = self.groups.get(&id) else {

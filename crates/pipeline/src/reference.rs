@@ -1,7 +1,7 @@
 //! Forwarding without any cache: parse, interpret, run; again for what recirculates.
 //!
-//! This is what every cached answer is compared with ([`forward`]), and what is shown to whoever
-//! asks why a packet goes where it goes ([`Passes`]).
+//! Every cached answer is compared with this one ([`forward`]). [`Passes`] also explains why a
+//! packet goes where it goes.
 //!
 //! ```text
 //!   waiting: the packet
@@ -20,12 +20,12 @@ use crate::effect::{Outbox, run};
 use crate::interpret::{Continuation, Translation, resume, translate, translate_from};
 use crate::pipeline::Pipeline;
 
-/// Times that one packet and its copies may be parsed and looked up.
+/// How often one packet and its copies may be parsed and looked up.
 pub const MAX_PASSES: usize = 16;
 
-/// Forwards a packet by the interpreter alone, and says how each of its passes went.
+/// Forwards a packet by the interpreter alone; returns the translation of each pass.
 ///
-/// What is sent, learned or handed to the controller is put into `outbox`. Passes beyond
+/// Sent packets, learned stations and packets for the controller go to `outbox`. Passes beyond
 /// [`MAX_PASSES`] are not made.
 ///
 /// # Errors
@@ -40,32 +40,32 @@ pub fn forward(
     passes.map(|pass| Ok(pass?.translation)).collect()
 }
 
-/// One pass of a packet, or of a copy of it: it was parsed, looked up and sent on.
+/// One pass of a packet or of a copy: one parse and lookup.
 #[derive(Debug)]
 pub struct Pass {
-    /// What the lookup knew of it: the layout's ingress words.
+    /// The key that was looked up: the layout's ingress words.
     pub key: Vec<u64>,
-    /// What the lookup came to.
+    /// The result of the lookup.
     pub translation: Translation,
 }
 
-/// What is known of a packet beside its bytes and its port when its first pass begins.
+/// What is known of a packet, besides its bytes and port, at its first pass.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Beginning {
-    /// The tunnel that it came out of, which stays known in later passes.
+    /// The tunnel it came out of; later passes keep it.
     pub tunnel_id: u64,
     /// The tunnel's outer IPv4 source.
     pub tunnel_source: u32,
     /// The tunnel's outer IPv4 destination.
     pub tunnel_destination: u32,
-    /// Registers and metadata that are not zero, as `ofproto/trace` takes them: no packet of a
+    /// Non-zero registers and metadata, as `ofproto/trace` accepts them. No packet of a
     /// running switch begins with any.
     pub registers: Vec<(FieldId, u128)>,
 }
 
-/// The passes of a packet, each made when it is asked for.
+/// The passes of a packet, each made when the iterator asks for it.
 ///
-/// An error can only be the first item: the packet is no Ethernet frame then, and back in the
+/// Only the first item can be an error: the packet is then no Ethernet frame, and back in the
 /// outbox's pool.
 #[derive(Debug)]
 pub struct Passes<'a> {
@@ -74,14 +74,14 @@ pub struct Passes<'a> {
     beginning: Beginning,
     outbox: &'a mut Outbox,
     waiting: VecDeque<(Option<Arc<Continuation>>, Packet)>,
-    /// Packets parsed, also those that turned out to be none.
+    /// Packets parsed, including those that are no Ethernet frames.
     parsed: usize,
     /// Passes made.
     made: u32,
 }
 
 impl<'a> Passes<'a> {
-    /// The passes of `packet` at `version`; what comes of them is put into `outbox`.
+    /// Creates the passes of `packet` at `version`; their results go to `outbox`.
     pub fn new(
         pipeline: &'a Pipeline,
         version: Version,
@@ -99,12 +99,12 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// The same of a packet that begins with more than its bytes.
+    /// Sets what is known of the packet besides its bytes.
     pub fn with_beginning(self, beginning: Beginning) -> Passes<'a> {
         Passes { beginning, ..self }
     }
 
-    /// The registers' words when the first pass begins.
+    /// The registers' words at the first pass.
     fn first_registers(&self) -> Vec<u64> {
         let layout = self.pipeline.layout();
         let mut words = vec![0; layout.words()];
@@ -114,7 +114,7 @@ impl<'a> Passes<'a> {
         words.split_off(layout.ingress_words())
     }
 
-    /// Looks a packet up and runs what it comes to.
+    /// Looks a packet up and runs its effects.
     fn make(
         &mut self,
         continuation: Option<&Continuation>,
@@ -171,7 +171,7 @@ impl Iterator for Passes<'_> {
                     if continuation.is_none() {
                         return Some(Err(error));
                     }
-                    // What was pushed has made it too long; other copies go on.
+                    // A push has made it too long; other copies go on.
                 }
             }
         }

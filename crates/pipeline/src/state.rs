@@ -1,25 +1,25 @@
-//! The state of a walk: every bit's value, and where it came from.
+//! The state of a walk: the value of every bit, and where it came from.
 //!
-//! The words of the layout start as the packet's key (ingress fields) and zeros (registers). Each
-//! bit has a *provenance*: it is still the ingress bit of the same place, or a constant, or a copy
-//! of another ingress bit, or the result of arithmetic on several. Reading bits adds to the mask
-//! the ingress bits they came from; a constant adds nothing. So the mask speaks of ingress bits
-//! only, however often they were moved and rewritten on the way (`set_field` costs nothing, a
-//! register that holds a moved address is the address).
+//! The words of the layout start as the packet's key (ingress fields) and zeros (registers).
+//! Each bit has a *provenance*: it is still the ingress bit of the same place, or a constant,
+//! or a copy of another ingress bit, or the result of arithmetic on several. Reading a bit
+//! adds to the mask the ingress bits it came from; a constant adds nothing. So the mask names
+//! only ingress bits, however often they are moved and rewritten on the way. (`set_field` adds
+//! nothing to the mask; reading a register that holds a moved address reads the address.)
 //!
 //! 1. `original & constant == 0`, and bits in neither have an entry in `sources`.
-//! 2. The mask grows only. Whoever agrees with the key on it has the same values in all bits ever
-//!    read, because each is a function of the bits added when it was read.
-//! 3. A bit that the layout does not have is never read, so writes to it need no record.
-//! 4. Functions of the same bits are one, so that there are few, however often a copy of the packet
-//!    has its TTL decremented: their numbers fit behind those of bits.
+//! 2. The mask only grows. Keys that agree on it have the same values in all bits ever read,
+//!    because each such bit is a function of the bits added when it was read.
+//! 3. A bit outside the layout is never read, so writes to it need no record.
+//! 4. Two functions of the same bits share one number. So there are few of them, however often
+//!    a copy of the packet has its TTL decremented, and their numbers fit above those of bits.
 
 use thalweg_packet::{FieldId, Layout, Slot};
 
 use crate::action::{Slice, Subfield};
 use crate::interpret::Spare;
 
-/// Source of a bit: an ingress bit by its number, or, from here on, a function by its number.
+/// Numbers below this are ingress bits; from here on they are functions.
 const FIRST_FUNCTION: u16 = 0x8000;
 
 /// Values and provenance of all bits, and the mask of what was read.
@@ -29,20 +29,21 @@ pub(crate) struct State<'a> {
     words: Vec<u64>,
     original: Vec<u64>,
     constant: Vec<u64>,
-    /// By bit (word * 64 + shift): its source, where it is neither original nor constant. Made at
-    /// the first copy.
+    /// Indexed by bit (word * 64 + shift): its source, where it is neither original nor
+    /// constant. Allocated at the first copy.
     sources: Vec<u16>,
-    /// By function: the ingress bits it depends on.
+    /// Indexed by function: the ingress bits it depends on.
     functions: Vec<Box<[u64]>>,
-    /// What was read so far: ingress bits.
+    /// Ingress bits read so far.
     mask: Vec<u64>,
-    /// What was read since [`State::move_reads`]: bits of the state, then ingress bits added.
+    /// Bits read since [`State::move_reads`]: bits of the state, then the ingress bits they
+    /// added.
     reads: Vec<u64>,
-    /// One bit a word: whether any of its bits was written since the walk began.
+    /// One bit for each word: whether any bit of the word was written since the walk began.
     pub(crate) written_words: u64,
 }
 
-/// What a clone's changes are undone to: all but what was read.
+/// The state that a clone restores afterwards: all except what was read.
 pub(crate) struct Snapshot {
     words: Vec<u64>,
     original: Vec<u64>,
@@ -50,7 +51,7 @@ pub(crate) struct Snapshot {
     sources: Vec<u16>,
 }
 
-/// Bits that were put aside, with their provenance.
+/// Bits that were saved, with their provenance.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Lifted {
     value: Vec<bool>,
@@ -58,7 +59,7 @@ pub(crate) struct Lifted {
 }
 
 impl Lifted {
-    /// How many bits there are.
+    /// The number of bits.
     pub(crate) fn width_bits(&self) -> usize {
         self.value.len()
     }
@@ -71,7 +72,8 @@ enum Provenance {
 }
 
 impl<'a> State<'a> {
-    /// The state of a packet that comes in with this key; `registers` are what it resumes with.
+    /// Creates the state of a packet with this key; `registers` are the values it resumes
+    /// with.
     pub(crate) fn new(
         layout: &'a Layout,
         key: &[u64],
@@ -79,7 +81,7 @@ impl<'a> State<'a> {
         spare: &mut Spare,
     ) -> State<'a> {
         let (ingress, words) = (layout.ingress_words(), layout.words());
-        // Ingress words as they are, registers as constants.
+        // Fills ingress words with one value and registers with another.
         let mut filled = |of_ingress: u64, of_registers: u64| {
             let mut list = spare.filled(of_registers, words);
             list[..ingress].fill(of_ingress);
@@ -103,7 +105,7 @@ impl<'a> State<'a> {
         state
     }
 
-    /// The mask; all other memory is left to the next walk.
+    /// Returns the mask; leaves all other memory to the next walk.
     pub(crate) fn into_mask(self, spare: &mut Spare) -> Vec<u64> {
         for list in [self.words, self.original, self.constant, self.reads] {
             spare.keep(list);
@@ -115,7 +117,7 @@ impl<'a> State<'a> {
         &self.words
     }
 
-    /// The values of the registers, all of them read.
+    /// Reads all registers and returns their values.
     pub(crate) fn read_registers(&mut self) -> Vec<u64> {
         let ingress = self.layout.ingress_words();
         let mut all = vec![0; self.words.len()];
@@ -124,7 +126,7 @@ impl<'a> State<'a> {
         self.words[ingress..].to_vec()
     }
 
-    /// Adds what was read since the last call to a step's record.
+    /// Moves the reads since the last call into a step's record.
     pub(crate) fn move_reads(&mut self, into: &mut [u64]) {
         for (into, reads) in into.iter_mut().zip(&mut self.reads) {
             *into |= std::mem::take(reads);
@@ -172,7 +174,8 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Reads a field and says its value; a field that the layout lacks is zero and costs nothing.
+    /// Reads a field and returns its value. A field outside the layout is zero and adds
+    /// nothing.
     pub(crate) fn read(&mut self, field: FieldId) -> u128 {
         self.read_masked(field, u128::MAX)
     }
@@ -190,12 +193,12 @@ impl<'a> State<'a> {
         self.peek(field) & mask
     }
 
-    /// A field's value, without reading it: for what is written over or reported.
+    /// A field's value, without reading it; used for fields that are overwritten or reported.
     pub(crate) fn peek(&self, field: FieldId) -> u128 {
         self.layout.get(&self.words, field).unwrap_or(0)
     }
 
-    /// Reads bits of fields as one number's bits, the least significant first.
+    /// Reads the bits of a subfield as one number, least significant first.
     pub(crate) fn read_subfield(&mut self, subfield: &Subfield) -> u128 {
         let mut value = 0;
         let mut width = 0;
@@ -222,12 +225,12 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Writes a value that depends on all that `of` depends on.
+    /// Writes a value that depends on all bits that `of` depends on.
     pub(crate) fn write_function(&mut self, field: FieldId, value: u128, of: FieldId) {
         let Some(slot) = self.layout.slot(field) else {
             return;
         };
-        // What reading `of` would add is found by reading it in a state whose mask is empty.
+        // To find what reading `of` would add, read it in a state whose mask is empty.
         let (mask, reads) = (self.mask.clone(), self.reads.clone());
         self.mask.fill(0);
         self.read(of);
@@ -259,7 +262,7 @@ impl<'a> State<'a> {
         self.put_down(&bits, destination);
     }
 
-    /// The bits of a subfield with their provenance, unread.
+    /// Lifts the bits of a subfield with their provenance, without reading them.
     pub(crate) fn lift(&self, subfield: &Subfield) -> Lifted {
         let mut lifted = Lifted {
             value: Vec::new(),
@@ -280,7 +283,7 @@ impl<'a> State<'a> {
         lifted
     }
 
-    /// Writes lifted bits, as many as the subfield has; bits that lack are zero.
+    /// Writes lifted bits to a subfield; missing bits are zero.
     pub(crate) fn put_down(&mut self, lifted: &Lifted, subfield: &Subfield) {
         let mut next = 0;
         for slice in &subfield.slices {
@@ -298,7 +301,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Reads lifted bits after all, and says their value.
+    /// Reads lifted bits and returns their value.
     pub(crate) fn read_lifted(&mut self, lifted: &Lifted) -> u128 {
         for provenance in &lifted.provenance {
             if let Provenance::Source(source) = provenance {
@@ -309,7 +312,7 @@ impl<'a> State<'a> {
         bits.fold(0, |value, (index, bit)| value | u128::from(*bit) << index)
     }
 
-    /// Reads lifted bits and makes them constants: for a walk that goes on in another state.
+    /// Reads lifted bits and makes them constants, for a walk that goes on in another state.
     pub(crate) fn read_for_good(&mut self, lifted: &Lifted) -> Lifted {
         self.read_lifted(lifted);
         let provenance = vec![Provenance::Constant; lifted.value.len()];
@@ -319,7 +322,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Whether every bit of a field is still what came in.
+    /// Whether every bit of a field still has its ingress value.
     pub(crate) fn is_original(&self, field: FieldId) -> bool {
         let Some(slot) = self.layout.slot(field) else {
             return false;
@@ -373,7 +376,7 @@ impl<'a> State<'a> {
     }
 }
 
-/// The bits of a field in a mask: the words they lie in, and where.
+/// The bits of a field in a mask: each word they lie in, and which of its bits.
 fn words_of(slot: Slot, mask: u128) -> impl Iterator<Item = (usize, u64)> {
     let count = slot.word_count();
     (0..count).map(move |index| {

@@ -1,9 +1,9 @@
-//! Which classifier a table has.
+//! Chooses the classifier of a table.
 
 use thalweg_classifier::{Classifier, ClassifierKind, LearnedConfig};
 use thalweg_packet::{FieldId, Layout, standard};
 
-/// An empty classifier for keys of this layout.
+/// Creates an empty classifier for keys of this layout.
 pub(crate) fn new_classifier(
     kind: ClassifierKind,
     layout: &Layout,
@@ -13,7 +13,7 @@ pub(crate) fn new_classifier(
     kind.build(tuples, fields, OWN_MASKS_MAX)
 }
 
-/// Masks from which on [`ClassifierKind::Auto`] merges tables; with 13, both cost the same.
+/// Above this many masks, [`ClassifierKind::Auto`] merges tables; at 13 both cost the same.
 const OWN_MASKS_MAX: usize = 16;
 
 /// Fields that rules match by prefix; each has a trie in every table.

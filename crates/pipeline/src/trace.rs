@@ -1,15 +1,15 @@
-//! Traces: the record of a walk, from which everything else about an entry follows.
+//! Traces: the record of a walk; the rest of a cache entry follows from it.
 //!
-//! A step is one read of one input: a lookup in a table, the choice of a bucket, a look into the
-//! MAC table. Steps are recorded in the order of execution; what the actions of a rule read on top
-//! belongs to the step of its lookup.
+//! A step is one read of one input: a lookup in a table, the choice of a bucket, a lookup in
+//! the MAC table. Steps are recorded in the order of execution. What a rule's actions read
+//! belongs to the step of the rule's lookup.
 //!
-//! Four sets of words belong to each step, and are kept in one arena: the state's value when the
-//! step began (`key`), the bits of it that decided a lookup (`searched`), all bits of the state that
-//! the step read (`examined`, actions included, which may have written before they read), and the
-//! ingress bits that it added to the mask (`added`).
+//! Four sets of words belong to each step, and lie in one arena: the state's value when the
+//! step began (`key`), the bits of it that decided a lookup (`searched`), all bits of the
+//! state that the step read (`examined`, including its actions, which may have written before
+//! they read), and the ingress bits that it added to the mask (`added`).
 //!
-//! What a walk asks that is no lookup is an [`Input`]: groups and ports.
+//! What a walk reads outside of lookups is an [`Input`]: groups and ports.
 
 use thalweg_classifier::RuleId;
 use thalweg_packet::PortId;
@@ -17,7 +17,7 @@ use thalweg_packet::PortId;
 use crate::action::{GroupId, TableId};
 use crate::mac::Station;
 
-/// What a step read, and what came of it.
+/// What a step read, and the result.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum StepKind {
     /// A lookup in a table; `None` if nothing matched.
@@ -27,37 +27,37 @@ pub enum StepKind {
         /// The rule that matched.
         rule: Option<RuleId>,
     },
-    /// A group's bucket was chosen; `None` if no bucket is alive.
+    /// The choice of a group's bucket; `None` if no bucket is alive.
     Bucket {
         /// The group.
         group: GroupId,
         /// The bucket's position in the group.
         bucket: Option<u32>,
     },
-    /// A look into the MAC table.
+    /// A lookup in the MAC table.
     Station {
-        /// The station that was looked for.
+        /// The station looked up.
         station: Station,
-        /// Where it was.
+        /// Its port.
         port: Option<PortId>,
     },
     /// What the action set read when it was executed at the end.
     ActionSet,
-    /// A frozen walk went on.
+    /// The resumption of a frozen walk.
     Resumption {
         /// The rule whose actions were interrupted, if any.
         rule: Option<RuleId>,
     },
 }
 
-/// Something other than a table or the MAC table that a walk has asked.
+/// An input of a walk other than a table or the MAC table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Input {
     /// A group: its buckets and what they watch.
     Group(GroupId),
-    /// A port: whether it is there, and up.
+    /// A port: whether it exists and is up.
     Port(PortId),
-    /// Which ports there are, and which of them flood.
+    /// All ports: which exist, and which of them flood.
     AllPorts,
 }
 
@@ -70,7 +70,7 @@ pub struct Trace {
     words: usize,
     ingress_words: usize,
     steps: Vec<(StepKind, u32)>,
-    /// By step: key, searched, examined, added.
+    /// For each step: key, searched, examined, added.
     arena: Vec<u64>,
     inputs: Vec<Input>,
     written_words: u64,
@@ -79,22 +79,22 @@ pub struct Trace {
 /// One step of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step<'a> {
-    /// What was read, and what came of it.
+    /// What was read, and the result.
     pub kind: StepKind,
-    /// How many resubmits it is below the first table.
+    /// How many resubmits deep the step is.
     pub depth: u32,
     /// The state when the step began.
     pub key: &'a [u64],
-    /// The bits of it that decided a lookup: whatever agrees on them meets the same rule.
+    /// The bits of it that decided a lookup: all keys that agree on them meet the same rule.
     pub searched: &'a [u64],
-    /// The bits of the state that it read, in the lookup and in the actions that came of it.
+    /// The bits of the state that the step read, in the lookup and in the resulting actions.
     pub examined: &'a [u64],
     /// The ingress bits that it added to the mask.
     pub added: &'a [u64],
 }
 
 impl Trace {
-    /// Forgets everything, and begins the record of a walk.
+    /// Clears the trace and begins the record of a walk.
     pub(crate) fn begin(&mut self, words: usize, ingress_words: usize) {
         (self.words, self.ingress_words, self.written_words) = (words, ingress_words, 0);
         self.steps.clear();
@@ -103,7 +103,7 @@ impl Trace {
         self.steps.reserve(STEPS);
     }
 
-    /// Begins a step that has read nothing yet.
+    /// Begins a step without reads.
     pub(crate) fn begin_step(&mut self, kind: StepKind, depth: u32, key: &[u64]) {
         if self.steps.is_empty() {
             self.arena.reserve(STEPS * self.stride());
@@ -114,18 +114,18 @@ impl Trace {
             .extend(std::iter::repeat_n(0, 2 * self.words + self.ingress_words));
     }
 
-    /// Begins a step of which no more than its kind is noted. Such steps are all of a trace or none.
+    /// Begins a step that records only its kind. Either all steps of a trace are such or none.
     pub(crate) fn begin_bare_step(&mut self, kind: StepKind, depth: u32) {
         self.steps.push((kind, depth));
     }
 
-    /// Says which bits decided the lookup of the last step.
+    /// Records which bits decided the lookup of the last step.
     pub(crate) fn set_searched(&mut self, searched: &[u64]) {
         let start = (self.len() - 1) * self.stride() + self.words;
         self.arena[start..start + self.words].copy_from_slice(searched);
     }
 
-    /// Notes that the walk has asked something.
+    /// Records that the walk read `input`.
     pub(crate) fn ask(&mut self, input: Input) {
         if let Err(place) = self.inputs.binary_search(&input) {
             self.inputs.insert(place, input);
@@ -136,18 +136,18 @@ impl Trace {
         self.written_words = words;
     }
 
-    /// Where a step's `examined` and `added` are written to, one behind the other.
+    /// The words for a step's `examined` and `added`, one after the other.
     pub(crate) fn reads_mut(&mut self, step: usize) -> &mut [u64] {
         let start = step * self.stride() + 2 * self.words;
         &mut self.arena[start..start + self.words + self.ingress_words]
     }
 
-    /// How many steps there are.
+    /// The number of steps.
     pub fn len(&self) -> usize {
         self.steps.len()
     }
 
-    /// Whether nothing was read at all.
+    /// Whether nothing was read.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
@@ -173,19 +173,19 @@ impl Trace {
             })
     }
 
-    /// What was read and what came of it, step by step: two walks with the same kinds met the same
-    /// rules, buckets and stations.
+    /// The kinds of the steps, in order. Two walks with the same kinds met the same rules,
+    /// buckets and stations.
     pub fn kinds(&self) -> impl Iterator<Item = StepKind> {
         self.steps.iter().map(|(kind, _)| *kind)
     }
 
-    /// What was asked besides, each once and in order.
+    /// The other inputs read, sorted, each once.
     pub fn inputs(&self) -> &[Input] {
         &self.inputs
     }
 
-    /// One bit a word of the state, by its number: whether the walk wrote any bit of it, and be it
-    /// for a while.
+    /// One bit for each word of the state, by its number: whether the walk wrote any bit of
+    /// it, even temporarily.
     pub fn written_words(&self) -> u64 {
         self.written_words
     }

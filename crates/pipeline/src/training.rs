@@ -1,9 +1,9 @@
-//! Work that makes the lookups of tables faster: in slices, and long parts elsewhere.
+//! Work that makes table lookups faster: in slices, with long jobs run elsewhere.
 //!
-//! A table may have its index replaced by another: a learned one trained again, or one of another
-//! kind, if that pays ([`thalweg_classifier::Auto`]). [`Pipeline::tend`] does a bounded part of
-//! that, and when it comes to a long one gives it as a value that owns what it needs;
-//! [`Training::run`] does it, on whichever thread has the time, while rules come and go;
+//! A table may replace its index: by a learned one that is retrained, or by one of another
+//! kind, if that pays off ([`thalweg_classifier::Auto`]). [`Pipeline::tend`] does a bounded
+//! part of that work. When the next part is long, it returns a value that owns what the work
+//! needs. [`Training::run`] does the work on any thread while rules come and go.
 //! [`Pipeline::install`] takes the outcome in constant time, and further slices put it to use.
 //! Answers are the same before and after.
 
@@ -15,7 +15,7 @@ use thalweg_packet::Layout;
 use crate::action::TableId;
 use crate::pipeline::Pipeline;
 
-/// Work for one table.
+/// A long job for one table.
 #[derive(Debug)]
 pub struct Training {
     layout: Arc<Layout>,
@@ -23,7 +23,7 @@ pub struct Training {
     job: Job,
 }
 
-/// What has come of it.
+/// The result of a [`Training`].
 #[derive(Debug)]
 pub struct Learnt {
     layout: Arc<Layout>,
@@ -31,14 +31,14 @@ pub struct Learnt {
     outcome: Outcome,
 }
 
-/// What is to be done next.
+/// What a slice of tending leaves to do.
 #[derive(Debug)]
 pub enum Tending {
     /// Nothing.
     Idle,
     /// Another slice, soon.
     More,
-    /// Long work, which is to be run.
+    /// A long job to run.
     Job(Training),
 }
 
@@ -48,12 +48,12 @@ impl Training {
         self.table
     }
 
-    /// Rules that it has to do with; 0 if it only gives memory back.
+    /// Number of rules the job covers; 0 if it only frees memory.
     pub fn rule_count(&self) -> usize {
         self.job.rule_count()
     }
 
-    /// Does it.
+    /// Runs the job.
     pub fn run(self) -> Learnt {
         Learnt {
             layout: self.layout,
@@ -64,7 +64,7 @@ impl Training {
 }
 
 impl Pipeline {
-    /// A slice of work of the first table that has some: `steps` rules or so.
+    /// Does a slice of work, about `steps` rules, for the first table that has some.
     pub fn tend(&mut self, steps: usize) -> Tending {
         let layout = self.layout().clone();
         let tables = self.generation.tables.iter_mut().enumerate();
@@ -81,8 +81,8 @@ impl Pipeline {
         Tending::Idle
     }
 
-    /// Takes the outcome of the table's last work; that of any other is dropped, and so is one of
-    /// keys that have another layout by now.
+    /// Installs the outcome of the table's last job. The outcome of any other job is dropped,
+    /// and so is one for keys of an older layout.
     pub fn install(&mut self, learnt: Learnt) {
         if !Arc::ptr_eq(self.layout(), &learnt.layout) {
             return;
@@ -93,7 +93,7 @@ impl Pipeline {
         }
     }
 
-    /// Says that work of a table could not be done, so that it is given again.
+    /// Reports that a table's job could not be run, so that it is offered again.
     pub fn forget_training(&mut self, table: TableId) {
         let table = self.generation.tables.get_mut(usize::from(table.0));
         if let Some(Some(table)) = table {
@@ -101,7 +101,8 @@ impl Pipeline {
         }
     }
 
-    /// Which index each table has that may choose or train it, and why.
+    /// Each table with an index that can be chosen or trained, with its choice and the
+    /// reasons.
     pub fn choices(&self) -> Vec<(TableId, AutoStatistics)> {
         let tables = self.generation.tables.iter().enumerate();
         let tables = tables.filter_map(|(id, table)| {

@@ -1,15 +1,15 @@
-//! What an operation must satisfy by itself, whatever rules and groups there are.
+//! Checks that an operation must pass by itself, whatever rules and groups exist.
 //!
-//! Texts are checked by their reader, which knows line and column. Changes are also made by
-//! programs, which can put anything into a [`Change`]: fields that the catalogue does not have,
-//! bits past a field's end, instructions in the middle of a list. All that is refused here, before
-//! the first operation is done and before anything looks a field up.
+//! Texts are checked by their reader, which knows line and column. But programs also make
+//! changes, and can put anything into a [`Change`]: fields outside the catalogue, bits past a
+//! field's end, instructions in the middle of a list. All that is refused here, before the
+//! first operation is done and before any field is looked up.
 //!
-//! 1. What passes makes nothing below panic: every field is one of the catalogue, every slice lies
-//!    inside its field, every number of bits fits a `u128`.
-//! 2. What passes means something: a list could have been read from a text.
-//! 3. The cost is that of reading the change once. Nested lists are followed [`MAX_NESTING`] deep
-//!    and no deeper, so that the stack suffices.
+//! 1. A change that passes causes no panic later: every field is in the catalogue, every slice
+//!    lies inside its field, every number of bits fits a `u128`.
+//! 2. A change that passes is meaningful: each of its lists could have been read from a text.
+//! 3. The cost is that of reading the change once. Nested lists are followed [`MAX_NESTING`]
+//!    deep at most, which bounds the use of stack.
 
 use std::collections::BTreeSet;
 
@@ -22,25 +22,25 @@ use crate::mac::MacMove;
 use crate::matching::Match;
 use crate::reads;
 
-/// How deep lists of actions may nest, a rule's own list included.
+/// How deep lists of actions may nest, counting the rule's own list.
 pub(crate) const MAX_NESTING: usize = 32;
 
-/// Buckets that one group may have.
+/// Most buckets of a group.
 pub(crate) const MAX_BUCKETS: usize = 4096;
 
-/// Groups have numbers up to this one (OpenFlow `OFPG_MAX`).
+/// Highest group number (OpenFlow `OFPG_MAX`).
 pub(crate) const MAX_GROUP: u32 = 0xffff_ff00;
 
-/// Buckets have numbers up to this one (OpenFlow `OFPG_BUCKET_MAX`).
+/// Highest bucket number (OpenFlow `OFPG_BUCKET_MAX`).
 pub(crate) const MAX_BUCKET: u32 = 0xffff_ff00;
 
-/// Tables have numbers up to this one (OpenFlow `OFPTT_MAX`).
+/// Highest table number (OpenFlow `OFPTT_MAX`).
 pub(crate) const MAX_TABLE: u8 = 254;
 
 /// EtherTypes of VLAN tags: customer and service (IEEE 802.1Q, table 9-1).
 pub(crate) const TAG_TYPES: [u16; 2] = [0x8100, 0x88a8];
 
-/// EtherTypes of MPLS labels: to one and to many (RFC 5332, section 3).
+/// EtherTypes of MPLS labels: unicast and multicast (RFC 5332, section 3).
 pub(crate) const LABEL_TYPES: [u16; 2] = [0x8847, 0x8848];
 
 /// What a list belongs to.
@@ -50,12 +50,12 @@ pub(crate) enum Owner {
     Rule,
     /// A bucket or a `clone`.
     Nested,
-    /// The action set: only what it can hold.
+    /// The action set: only actions that it can hold.
     ActionSet,
 }
 
 impl Owner {
-    /// Whether a list that belongs to it can hold the action; if not, why.
+    /// Why a list of this owner cannot hold the action; `None` if it can.
     pub(crate) fn refusal(self, action: &Action) -> Option<&'static str> {
         if self != Owner::Rule && action.instruction_rank() > 0 {
             return Some("an instruction stands only in a rule's own list");
@@ -74,13 +74,13 @@ impl Owner {
     }
 }
 
-/// Whether a packet goes to the controller with bytes of the rule's, which OpenFlow's own action
-/// for that cannot say.
+/// Whether the action sends a packet to the controller with userdata, which OpenFlow's own
+/// action cannot express.
 pub(crate) fn has_userdata(action: &Action) -> bool {
     matches!(action, Action::Output(Output::Controller { userdata, .. }) if !userdata.is_empty())
 }
 
-/// What is said of instructions that are not in OpenFlow's order.
+/// Message for instructions out of OpenFlow's order.
 pub(crate) const OUT_OF_ORDER: &str = "instructions come in this order, each once: actions, \
                                        clear_actions, write_actions, write_metadata, goto_table";
 
@@ -93,7 +93,7 @@ pub(crate) fn change(fields: &[FieldDescriptor], change: &Change) -> Result<(), 
     operations.try_for_each(|(index, operation)| form.operation(index, operation))
 }
 
-/// Checks against a catalogue of fields.
+/// Checks a change against a catalogue of fields.
 struct Form<'a> {
     fields: &'a [FieldDescriptor],
 }
@@ -338,7 +338,7 @@ impl Form<'_> {
         }
     }
 
-    /// The descriptor of a field that has all bits of the mask.
+    /// The descriptor of a field, if the field has all bits of the mask.
     fn bits_of(&self, field: FieldId, mask: u128) -> Result<&FieldDescriptor, String> {
         let descriptor = self.descriptor(field)?;
         let width = descriptor.width_bits;

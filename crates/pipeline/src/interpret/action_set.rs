@@ -1,8 +1,9 @@
-//! Action sets: what several lists come to, executed in an order of their own.
+//! Action sets: actions collected from several lists, executed in the set's own order.
 //!
-//! A packet has one, which `write_actions` adds to and which is executed when no table follows;
-//! every bucket of a group is one too (OpenFlow 1.5.1, sections 5.6 and 5.10). A set is kept as a
-//! list in the order of execution, as Open vSwitch makes one of it (`ofpacts_execute_action_set`):
+//! A packet has one, which `write_actions` adds to and which is executed when no table
+//! follows. Every bucket of a group is one too (OpenFlow 1.5.1, sections 5.6 and 5.10). A set
+//! is kept as a list in the order of execution, like Open vSwitch's
+//! (`ofpacts_execute_action_set`):
 //!
 //! ```text
 //!   pop_vlan, pop_mpls, push_mpls, push_vlan, dec_ttl, dec_mpls_ttl    the last of each
@@ -10,32 +11,34 @@
 //!   a group, else an output, else a resubmit                           the last of the first kind
 //! ```
 //!
-//! The standard lets a write replace one of the same field. With the whole field written that is the
-//! same; where two writes have masks, or a move comes between them, both count.
+//! The standard lets a write replace one of the same field. Keeping both has the same result
+//! if the whole field is written. If two writes have masks, or a move comes between them, both
+//! count.
 //!
 //! 1. A set without an action of the last line does nothing.
-//! 2. What no set can hold (`clone`, `exit`, `note`, `push`, `pop`, an output to a port that a field
-//!    names or with bytes for the controller) stands in a bucket without effect.
+//! 2. An action that no set can hold has no effect in a bucket: `clone`, `exit`, `note`,
+//!    `push`, `pop`, and outputs to a port that a field names or with bytes for the
+//!    controller.
 
 use std::sync::Arc;
 
 use crate::action::{Action, Actions, Output};
 use crate::check::form::has_userdata;
 
-/// How an action stands in a set; in the order of execution.
+/// An action's place in a set; variants are in the order of execution.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Part {
-    /// Once, in this place.
+    /// Once, at this rank.
     Once(u8),
     /// As often as it is written.
     Write,
-    /// At the end, alone: the one that counts most.
+    /// At the end, one action only: the one of the highest rank.
     End(u8),
-    /// Not at all.
+    /// Never executed.
     Ignored,
 }
 
-/// Puts an action into a set.
+/// Adds an action to a set.
 pub(super) fn add(set: &mut Vec<Action>, action: &Action) {
     let part = Part::of(action);
     let place = match part {
@@ -62,7 +65,7 @@ pub(super) fn is_executed(set: &[Action]) -> bool {
     last.is_some_and(|last| matches!(Part::of(last), Part::End(_)))
 }
 
-/// The set that a list of actions comes to; a bucket's list is one as a rule.
+/// The set that a list of actions makes; a bucket's list usually is one already.
 pub(super) fn of_list(list: &Actions) -> Actions {
     if is_set(list) {
         return list.clone();
@@ -76,7 +79,7 @@ pub(super) fn of_list(list: &Actions) -> Actions {
     }
 }
 
-/// Whether a list of actions is a set as it stands, and does something.
+/// Whether a list of actions already is a set that does something.
 fn is_set(list: &[Action]) -> bool {
     let follows = |one: &Action, next: &Action| {
         let (one, next) = (Part::of(one), Part::of(next));
@@ -162,7 +165,7 @@ mod tests {
         ];
         let list: Vec<Action> = writes.iter().cloned().chain([output(1)]).collect();
         assert_eq!(*set(&list), *list);
-        // Written one by one, behind an end that came first.
+        // Written one by one, after an end action that came first.
         let mut set = vec![];
         add(&mut set, &output(1));
         writes.iter().for_each(|action| add(&mut set, action));

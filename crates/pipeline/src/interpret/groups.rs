@@ -1,4 +1,4 @@
-//! Groups: which buckets are chosen, and what choosing them reads.
+//! Groups: which buckets are chosen, and what the choice reads.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use crate::flow::{Bucket, Group, GroupKind, Selection};
 use crate::trace::{Input, StepKind};
 
 /// How far liveness is followed through groups that watch groups (Open vSwitch's
-/// `MAX_LIVENESS_RECURSION`, which counts the bucket that asks).
+/// `MAX_LIVENESS_RECURSION`, which counts the first bucket too).
 const MAX_WATCH_DEPTH: u32 = 127;
 
 impl Walk<'_> {
-    /// Processes the packet by a group; a packet leaves it as it entered.
+    /// Processes the packet by a group; the buckets' changes to the packet end with it.
     ///
-    /// A list whose group is not there ends (Open vSwitch's `xlate_group_action`).
+    /// A list ends if its group does not exist (Open vSwitch's `xlate_group_action`).
     pub(super) fn group(&mut self, id: GroupId, table: TableId) -> Next {
         if let Err(failed) = self.check_bounds() {
             return failed;
@@ -79,7 +79,7 @@ impl Walk<'_> {
         self.on_copy(action_set::of_list(actions), table, Nested::Bucket)
     }
 
-    /// Draws one of the buckets that are alive.
+    /// Draws one of the live buckets.
     fn select(&mut self, group: &Group, selection: &Selection) -> Option<usize> {
         let hash = self.flow_hash(group.id, selection);
         let mut best: Option<(Draw, usize)> = None;
@@ -94,13 +94,14 @@ impl Walk<'_> {
         best.map(|(_, index)| index)
     }
 
-    /// Whether a bucket can be chosen: what it watches is alive, or it watches nothing; and in a
-    /// select group it has a share (Open vSwitch's `bucket_is_alive`).
+    /// Whether a bucket can be chosen: it watches nothing or what it watches is alive, and in
+    /// a select group its weight is not zero (Open vSwitch's `bucket_is_alive`).
     fn is_alive(&mut self, bucket: &Bucket, group: &Group) -> bool {
         self.is_bucket_alive(bucket, group, MAX_WATCH_DEPTH, &mut BTreeMap::new())
     }
 
-    /// `dead` has groups that were found dead, each with the greatest depth they were asked with.
+    /// The same at a depth; `dead` maps groups found dead to the greatest depth they were
+    /// tried with.
     fn is_bucket_alive(
         &mut self,
         bucket: &Bucket,

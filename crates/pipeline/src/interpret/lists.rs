@@ -1,4 +1,4 @@
-//! Lists of actions one after the other: resubmits, gotos, and what of them is frozen.
+//! Lists of actions in sequence: resubmits, gotos, and which of their actions are frozen.
 //!
 //! ```text
 //!   execute(list):
@@ -8,12 +8,12 @@
 //!       end of the list: go on with the last caller's, or return
 //! ```
 //!
-//! A pipeline whose tables resubmit to each other has thousands of lists that wait for each other,
-//! and Open vSwitch bounds only those that may wait for themselves. So callers lie in memory and not
-//! on the stack. Copies do lie there: there are few in each other ([`super::MAX_COPIES`]).
+//! In a pipeline whose tables resubmit to each other, thousands of lists wait for each other;
+//! Open vSwitch bounds only those that may wait for themselves. So callers lie on the heap,
+//! not on the stack. Copies do use the stack: they nest only [`super::MAX_COPIES`] deep.
 //!
-//! 1. Callers from `base` on are those of the list that this call executes; it takes away all that
-//!    it puts there, however it ends.
+//! 1. Callers from `base` on belong to the list that this call executes. The call removes all
+//!    that it pushes there, however it ends.
 
 use thalweg_classifier::RuleId;
 use thalweg_packet::PortId;
@@ -22,20 +22,20 @@ use super::is_blind;
 use super::walk::{Next, Walk};
 use crate::action::{Action, Actions, TableId};
 
-/// A list, how far it has come, and the table that it belongs to.
+/// A list, its table, and the position reached.
 #[derive(Debug)]
 struct List {
     actions: Actions,
-    /// The number of the next action.
+    /// Index of the next action.
     next: usize,
     table: TableId,
 }
 
-/// A list that goes on when what it resubmitted to is over.
+/// A list that continues when its resubmit is finished.
 #[derive(Debug)]
 pub(super) struct Caller {
     list: List,
-    /// Whether the resubmit does not lead forward.
+    /// Whether the resubmit goes to the same or an earlier table.
     deepens: bool,
     /// The step and the rule that the list belongs to.
     origin: (usize, Option<RuleId>),
@@ -76,7 +76,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Executes a list up to where something else than its next action comes.
+    /// Executes a list until something other than its next action must follow.
     fn execute_rest(&mut self, list: &mut List) -> Next {
         while let Some(action) = list.actions.get(list.next) {
             if self.is_reparse_needed && !is_blind(action) {
@@ -94,13 +94,13 @@ impl Walk<'_> {
         Next::EndList
     }
 
-    /// The list that a lookup finds, if it finds one.
+    /// Looks up in `table`; returns the list of the rule found, if any.
     fn enter(&mut self, table: TableId, in_port: Option<PortId>) -> Result<Option<List>, Next> {
         let actions = self.look_further(table, in_port)?;
         Ok(actions.map(|actions| List::new(actions, table)))
     }
 
-    /// The same, after which `list` goes on.
+    /// The same, for a resubmit, after which `list` continues.
     fn call(
         &mut self,
         list: List,
@@ -116,12 +116,12 @@ impl Walk<'_> {
             origin,
         });
         let found = self.enter(table, in_port);
-        // The bound is on what there is before this one.
+        // The bound applies to the depth before this resubmit.
         self.depth += u32::from(deepens);
         found
     }
 
-    /// The list that goes on after a resubmit.
+    /// The list that continues after a resubmit.
     fn leave(&mut self) -> Option<List> {
         let caller = self.callers.pop()?;
         self.nesting -= 1;
@@ -130,7 +130,7 @@ impl Walk<'_> {
         Some(caller.list)
     }
 
-    /// Puts what is left of all lists where it is frozen.
+    /// Moves the remaining actions of all lists to the frozen ones.
     fn freeze_lists(&mut self, mut list: Option<List>, base: usize) {
         loop {
             if let Some(list) = list {
@@ -142,7 +142,7 @@ impl Walk<'_> {
             if self.callers.len() == base {
                 return;
             }
-            // The list that resubmitted goes on after what its goto leads to.
+            // The list that resubmitted continues after what its goto leads to.
             if let Some(last) = self.frozen.last_mut() {
                 come_back(last);
             }
@@ -161,7 +161,7 @@ impl List {
     }
 }
 
-/// An action that means the same elsewhere: "this table" is named.
+/// The action in a form independent of its table: "this table" becomes a number.
 fn placed(action: &Action, table: TableId) -> Action {
     match action {
         Action::Resubmit {
@@ -175,7 +175,7 @@ fn placed(action: &Action, table: TableId) -> Action {
     }
 }
 
-/// Makes a goto a resubmit: the same lookups, but the list goes on afterwards.
+/// Turns a goto into a resubmit: the same lookups, but the list continues afterwards.
 fn come_back(action: &mut Action) {
     if let Action::Goto(table) = action {
         *action = Action::Resubmit {

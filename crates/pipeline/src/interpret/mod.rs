@@ -1,8 +1,8 @@
-//! The reference interpreter: what the pipeline's answer to a packet *is*.
+//! The reference interpreter: it defines the pipeline's answer to a packet.
 //!
-//! [`translate`] walks the tables with a key. It yields the [`Effect`]s that are to be run on the
-//! packet, the mask (which ingress bits the walk depended on), and the [`Trace`]. It is slow,
-//! obvious and complete; caches are right when they agree with it.
+//! [`translate`] walks the tables with a key. It yields the [`Effect`]s to run on the packet,
+//! the mask (which ingress bits the walk depended on), and the [`Trace`]. It is slow, obvious
+//! and complete; caches are right when they agree with it.
 //!
 //! ```text
 //!   lookup(table):                         execute(actions of the rule):
@@ -12,26 +12,26 @@
 //!   finally: the action set                  goto           -> after the list
 //! ```
 //!
-//! 1. **Strong soundness.** Every packet that agrees with the key on the mask has this very trace
-//!    and these effects. All reads go through `State`, which resolves them to ingress bits at
-//!    the moment they happen; what is not read through it must not influence anything.
-//! 2. **The answer depends on key and version alone**: no clock, no chance, no packet bytes. So a
-//!    translation can be repeated from a cached key.
-//! 3. **Bounded.** A packet that meets one of these bounds is dropped, nothing of what its walk
-//!    would have done is done, and the bound is the reason: [`MAX_LOOKUPS`] lookups, [`MAX_DEPTH`]
-//!    buckets and backward resubmits in each other, [`MAX_COPIES`] copies in each other,
-//!    [`MAX_STACK_BYTES`] on the stack, [`MAX_WORK`] units of work. Of more than [`MAX_EFFECTS`]
-//!    effects, those of copies included, the rest is not done, and counted.
-//! 4. An action that exposes headers that were never parsed (popping the last MPLS label, or a
-//!    VLAN tag above one that was not looked at) is followed, before anything else is read, by a
-//!    recirculation: the rest of the walk is frozen into a [`Continuation`] that goes on from a
-//!    new parse.
+//! 1. **Strong soundness.** Every packet that agrees with the key on the mask has exactly this
+//!    trace and these effects. All reads go through `State`, which resolves them to ingress
+//!    bits at the moment they happen. What is not read through it must not influence anything.
+//! 2. **The answer depends on key and version alone**: no clock, no chance, no packet bytes.
+//!    So a translation can be repeated from a cached key.
+//! 3. **Bounded.** A walk is bounded by [`MAX_LOOKUPS`] lookups, [`MAX_DEPTH`] nested buckets
+//!    and backward resubmits, [`MAX_COPIES`] nested copies, [`MAX_STACK_BYTES`] on the stack,
+//!    and [`MAX_WORK`] units of work. A packet that meets one of these bounds is dropped for
+//!    that reason, and none of its walk takes effect. Effects beyond [`MAX_EFFECTS`], those of
+//!    copies included, are left out and counted.
+//! 4. Some actions expose headers that were never parsed: popping the last MPLS label, or a
+//!    VLAN tag above one that was not looked at. Such an action is followed by a recirculation
+//!    before anything else is read. The rest of the walk is frozen into a [`Continuation`]
+//!    that continues from a new parse.
 //!
-//! Semantics follow OpenFlow 1.5.1, and Open vSwitch (`ofproto-dpif-xlate.c`) where the standard
-//! leaves room. Departures: a write to a header that is absent is not done at all (Open vSwitch
-//! would pretend in its flow key that it was); `dec_ttl` does not fix the TTL in the mask, only
-//! the fact that it is above 1. `docs/differences-from-open-vswitch.md` has the others, each with
-//! an example that is checked against Open vSwitch.
+//! Semantics follow OpenFlow 1.5.1, and Open vSwitch (`ofproto-dpif-xlate.c`) where the
+//! standard leaves room. Departures: a write to an absent header is not done at all (Open
+//! vSwitch pretends in its flow key that it was); `dec_ttl` does not fix the TTL in the mask,
+//! only the fact that it is above 1. `docs/differences-from-open-vswitch.md` lists the others,
+//! each with an example that is checked against Open vSwitch.
 
 mod action_set;
 mod groups;
@@ -60,58 +60,58 @@ pub(crate) use spare::Spare;
 use walk::Lookups;
 pub use work::MAX_WORK;
 
-/// Lookups that one packet may cause behind the first (Open vSwitch's `MAX_RESUBMITS`).
+/// Most lookups of one packet after the first (Open vSwitch's `MAX_RESUBMITS`).
 pub const MAX_LOOKUPS: usize = 4096;
 
-/// How deep buckets, and resubmits to the same or an earlier table, may be in each other (Open
-/// vSwitch's `MAX_DEPTH`). A resubmit that leads forward comes to an end by itself.
+/// How deep buckets, and resubmits to the same or an earlier table, may nest (Open vSwitch's
+/// `MAX_DEPTH`). A resubmit that leads forward ends by itself.
 pub const MAX_DEPTH: u32 = 64;
 
-/// How deep copies, those of clones and buckets, may be in each other.
+/// How deep copies (clones and buckets) may nest; more than there are tables.
 ///
-/// Running what comes of them takes stack for each. More than the tables that there are.
+/// Running nested effects takes stack for each level.
 pub const MAX_COPIES: u32 = 256;
 
-/// Effects that one packet may cause, on itself and on copies; counting drops is not limited.
+/// Most effects of one packet and its copies; drop counts are not limited.
 pub const MAX_EFFECTS: usize = 4096;
 
-/// Bytes that a walk may have on its stack when it looks up further, each subfield with one byte
-/// more than its bits take (Open vSwitch's bound on `ctx->stack`).
+/// Most bytes on a walk's stack when it looks up further. Each subfield takes one byte more
+/// than its bits (Open vSwitch's bound on `ctx->stack`).
 pub const MAX_STACK_BYTES: usize = 65_536;
 
-/// A walk that goes on after another parse: what was still to be done, and with what.
+/// A frozen walk that continues after another parse.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Continuation {
-    /// What was still to be done, resubmits and goto included.
+    /// The remaining actions, resubmits and goto included.
     pub actions: Actions,
     /// The action set.
     pub action_set: Actions,
     /// The registers' words.
     pub registers: Box<[u64]>,
-    /// Bits that `push` has put aside.
+    /// Bits saved by `push`.
     pub(crate) stack: Box<[Lifted]>,
     /// The rule whose actions were interrupted, if any.
     pub rule: Option<RuleId>,
 }
 
-/// What a walk came to.
+/// The result of a walk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Translation {
     /// Which ingress bits the walk depended on.
     pub mask: Vec<u64>,
-    /// What is to be done with the packet.
+    /// The effects to run on the packet.
     pub effects: Vec<Effect>,
     /// The steps of the walk.
     pub trace: Trace,
-    /// What [`Effect::Recirculate`] refers to.
+    /// The continuations that [`Effect::Recirculate`] refers to by index.
     pub continuations: Vec<Arc<Continuation>>,
-    /// Why nothing is sent, if nothing is: the last of the reasons, which are all among the effects.
+    /// Why nothing is sent, if nothing is: the last of the drop reasons among the effects.
     pub drop_reason: Option<DropReason>,
 }
 
-/// Walks a packet's key through the tables as they are at `version`.
+/// Walks a packet's key through the tables at `version`.
 ///
-/// `key` has the layout's ingress words, or all of them (the rest is ignored).
+/// `key` holds the layout's ingress words, or all its words (the rest is ignored).
 ///
 /// # Panics
 /// If the key is shorter than the layout's ingress words.
@@ -119,12 +119,12 @@ pub fn translate(pipeline: &Pipeline, key: &[u64], version: Version) -> Translat
     Walker::default().walk(pipeline, key, None, version, None)
 }
 
-/// The same for a packet whose registers are not all zero when it comes in: `registers` are the
-/// layout's words behind its ingress words.
+/// Like [`translate`], for a packet whose registers are not all zero when it comes in.
+/// `registers` are the layout's words after its ingress words.
 ///
 /// # Panics
-/// If the key is shorter than the layout's ingress words, or there are other registers than the
-/// layout's.
+/// If the key is shorter than the layout's ingress words, or the number of registers is not
+/// the layout's.
 pub fn translate_from(
     pipeline: &Pipeline,
     key: &[u64],
@@ -139,31 +139,31 @@ pub fn translate_from(
     walk.finish()
 }
 
-/// What is known of lookups, so that they need not be made again.
+/// Remembers lookups, so that a walk need not repeat them.
 pub trait Memory {
-    /// The rule of `table` that is the best for `words` at the version of the walk, if it is known;
-    /// then the bits that decide it are added to `examined`: whatever agrees with `words` on them
-    /// meets the same rule.
+    /// The best rule of `table` for `words` at the walk's version, if it is known. If so, adds
+    /// the bits that decide it to `examined`: all keys that agree with `words` on them meet
+    /// the same rule.
     fn recall(&self, table: TableId, words: &[u64], examined: &mut [u64])
     -> Option<Option<RuleId>>;
 }
 
-/// Walks one after the other, each in the memory of those before.
+/// Makes walks one after the other, and reuses their memory.
 ///
-/// A walk writes some kilobytes; to ask for them anew takes longer than some walks.
+/// A walk writes some kilobytes; allocating them each time takes longer than some walks.
 #[derive(Debug, Default)]
 pub struct Walker {
     spare: Spare,
 }
 
 impl Walker {
-    /// The same as [`translate`], or [`resume`] if there is a continuation.
+    /// Like [`translate`], or [`resume`] if there is a continuation.
     ///
-    /// With a `memory`, with the help of what is known of its lookups: as right as that is, and its
-    /// mask as narrow as what it knows.
+    /// With a `memory`, known lookups are not repeated. The answer is then as right as the
+    /// memory, and the mask as narrow as the bits it adds.
     ///
     /// # Panics
-    /// As these.
+    /// Like [`translate`] and [`resume`].
     pub fn walk(
         &mut self,
         pipeline: &Pipeline,
@@ -183,12 +183,12 @@ impl Walker {
         walk.finish()
     }
 
-    /// The answer to a packet and no more than that: as [`Walker::walk`], but the mask says nothing,
-    /// and the trace has kinds of steps alone. `first` is the outcome of the walk's first lookup, in
-    /// table 0, if it is known.
+    /// Finds only the answer to a packet: like [`Walker::walk`], but the mask is meaningless
+    /// and the trace has only kinds of steps. `first` is the outcome of the walk's first
+    /// lookup, in table 0, if it is known.
     ///
     /// # Panics
-    /// As [`translate`] and [`resume`].
+    /// Like [`translate`] and [`resume`].
     pub fn answer(
         &mut self,
         pipeline: &Pipeline,
@@ -208,7 +208,7 @@ impl Walker {
         walk.finish()
     }
 
-    /// Takes back the memory of what nobody needs any more.
+    /// Takes back memory of results that are no longer needed.
     pub fn recycle(&mut self, trace: Trace, mask: Vec<u64>, effects: Vec<Effect>) {
         self.spare.keep_trace(trace);
         self.spare.keep(mask);
@@ -216,13 +216,13 @@ impl Walker {
     }
 }
 
-/// Goes on with a walk that was frozen, with the key of the packet as it is now.
+/// Resumes a frozen walk, with the current key of the packet.
 ///
 /// `version` is that at which the walk began, or one with the same answer to the packet.
 ///
 /// # Panics
-/// If the key is shorter than the layout's ingress words, or the continuation's registers are of
-/// another layout.
+/// If the key is shorter than the layout's ingress words, or the continuation's registers are
+/// of another layout.
 pub fn resume(
     pipeline: &Pipeline,
     key: &[u64],
@@ -232,7 +232,7 @@ pub fn resume(
     Walker::default().walk(pipeline, key, Some(continuation), version, None)
 }
 
-/// Whether an action can be executed without knowing headers behind those already changed.
+/// Whether an action can run without knowing headers behind those already changed.
 fn is_blind(action: &Action) -> bool {
     use crate::action::Output;
     match action {

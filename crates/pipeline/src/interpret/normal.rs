@@ -8,11 +8,11 @@ use crate::effect::Effect;
 use crate::mac::Station;
 use crate::trace::StepKind;
 
-/// Group addresses have this bit set.
+/// The bit that marks a group address.
 const MULTICAST: u64 = 1 << 40;
 
-/// Whether bridges do not forward to an address: those that are reserved for one link by IEEE
-/// 802.1Q, table 8-1, and by two vendors' protocols; the same as in Open vSwitch.
+/// Whether bridges must not forward to an address: reserved for one link by IEEE 802.1Q, table
+/// 8-1, or used by two vendors' protocols. The list is Open vSwitch's.
 fn is_reserved(destination: u64) -> bool {
     match destination {
         // Spanning trees, pause, LACP, LLDP and others.
@@ -27,13 +27,13 @@ fn is_reserved(destination: u64) -> bool {
 }
 
 impl Walk<'_> {
-    /// Learns the source and sends to where the destination was seen, or floods.
+    /// Learns the source; sends to the port where the destination was seen, or floods.
     pub(super) fn normal(&mut self) {
         let in_port = self.in_port();
         let source = self.state.read(f::ETH_SRC) as u64;
         let destination = self.state.read(f::ETH_DST) as u64;
         let tag = self.state.read_masked(f::VLAN_TCI, 0x1fff) as u16;
-        // Without a tag the other bits may have been written; they are of none yet.
+        // Without a tag the other bits may have been written, but do not count yet.
         let vlan = if tag & f::VLAN_PRESENT != 0 {
             tag & 0x0fff
         } else {

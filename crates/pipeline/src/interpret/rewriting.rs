@@ -1,4 +1,4 @@
-//! Writes to fields, tags, labels and TTLs: what they read, what they change, what they emit.
+//! Writes to fields, tags, labels and TTLs: what they read, change and emit.
 
 use thalweg_packet::{FieldId, Source, standard as f};
 
@@ -10,7 +10,7 @@ use crate::reads;
 use crate::state::Lifted;
 
 impl Walk<'_> {
-    /// Writes constants; nothing happens if the packet does not have the header.
+    /// Writes constants; does nothing if the packet does not have the header.
     pub(super) fn set_field(&mut self, write: Write) {
         if write.field == f::VLAN_TCI {
             self.write_tag(write.value as u16, write.mask as u16);
@@ -19,7 +19,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Writes a constant to a field whose header is there.
+    /// Writes a constant to a field whose header is present.
     fn write_constant(&mut self, field: FieldId, value: u128, mask: u128) {
         let value = value & mask;
         self.state.write(field, value, mask);
@@ -38,12 +38,12 @@ impl Walk<'_> {
         matches!(source, Source::Wire(_) | Source::Scalar(_))
     }
 
-    /// Reads whether a header is there that has the field.
+    /// Reads whether a header with the field is present.
     fn has_header_of(&mut self, field: FieldId) -> bool {
         let fields = self.pipeline.fields().clone();
         match &fields[field.index()].source {
             Source::Wire(locations) => locations.iter().any(|location| {
-                // A header without presence bit is always there.
+                // A header without a presence bit is always present.
                 f::presence_of(location.header).is_none_or(|bit| self.state.read(bit) == 1)
             }),
             Source::Scalar(_) => {
@@ -64,7 +64,8 @@ impl Walk<'_> {
         self.write_lifted(&lifted, destination);
     }
 
-    /// Writes bits with their provenance; what goes into the packet is read for good.
+    /// Writes bits with their provenance; bits that go into the packet are read and become
+    /// constants.
     pub(super) fn write_lifted(&mut self, lifted: &Lifted, destination: &Subfield) {
         let is_wire = destination
             .slices
@@ -87,7 +88,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Sets id or priority of the outer tag, if there is one or `adds_tag`.
+    /// Sets id or priority of the outer tag, if there is a tag or `adds_tag`.
     pub(super) fn set_vlan(&mut self, id: Option<u16>, priority: Option<u8>, adds_tag: bool) {
         if !adds_tag && !self.has_tag(f::VLAN_TCI) {
             return;
@@ -104,9 +105,9 @@ impl Walk<'_> {
 
     /// Writes bits of the outer tag's field, of which bit 12 says whether there is a tag.
     ///
-    /// So a write may add a tag. One that clears the bit makes the packet untagged: a second tag
-    /// goes with the first. The other bits may be written though there is no tag: they become part
-    /// of one that a later write adds. All this is as in Open vSwitch.
+    /// A write that sets bit 12 may add a tag. One that clears it makes the packet untagged: a
+    /// second tag is removed with the first. The other bits can be written even without a tag;
+    /// they become part of a tag that a later write adds. All this is as in Open vSwitch.
     fn write_tag(&mut self, value: u16, mask: u16) {
         let had_tag = self.has_tag(f::VLAN_TCI);
         let has_tag = match mask & f::VLAN_PRESENT {
@@ -140,7 +141,7 @@ impl Walk<'_> {
     }
 
     pub(super) fn push_vlan(&mut self, tpid: u16) {
-        // The third tag from the top falls out of the key.
+        // The key loses the third tag from the top.
         self.is_tag_hidden |= self.has_tag(f::VLAN_TCI) && self.has_tag(f::VLAN_TCI_INNER);
         self.state
             .copy(&whole(f::VLAN_TCI, 16), &whole(f::VLAN_TCI_INNER, 16));
@@ -199,14 +200,14 @@ impl Walk<'_> {
         });
     }
 
-    /// The label stack entry for a packet that has none yet (as Open vSwitch makes it).
+    /// The label stack entry for a packet without labels (as in Open vSwitch).
     fn first_label(&mut self) -> u32 {
         let ether_type = self.state.read(f::ETH_TYPE);
         // RFC 3032, section 2.1: explicit null is label 0 for IPv4 and 2 for IPv6.
         let label = if ether_type == 0x86dd { 2 } else { 0 };
         let (mut traffic_class, mut ttl) = (0, 0);
         if matches!(ether_type, 0x0800 | 0x86dd) {
-            // Zero where the header is absent, so its presence need not be known.
+            // Zero where the header is absent, so its presence need not be read.
             traffic_class = self.state.read(f::IP_DSCP) & 7;
             ttl = self.state.read(f::IP_TTL);
         }
@@ -235,7 +236,7 @@ impl Walk<'_> {
         self.state.write(f::MPLS_TTL, entry & 0xff, 0xff);
     }
 
-    /// Behind a label nothing is parsed: those headers are gone until another parse.
+    /// Hides the headers behind a label: they are absent until the packet is parsed again.
     fn hide_network_headers(&mut self) {
         for index in 0..self.pipeline.fields().len() {
             let field = FieldId(index as u16);
@@ -253,12 +254,13 @@ impl Walk<'_> {
         }
         let was_last = self.state.read(f::MPLS_BOS) == 1;
         if was_last && matches!(ether_type, 0x8847 | 0x8848) {
-            // No label is next, whatever the EtherType says: what is there is not taken for one.
+            // No label follows, whatever the EtherType says; the bytes there do not count as
+            // one.
             self.write_label(0);
             self.state.write(f::MPLS_BOS, 0, 1);
             self.state.write(f::PRESENT_MPLS, 0, 1);
         } else {
-            // Labels or headers that the key knows nothing of are next: parse before reading on.
+            // Labels or headers outside the key follow: parse again before reading on.
             self.is_reparse_needed = true;
         }
         self.state
@@ -271,7 +273,7 @@ impl Walk<'_> {
         if !is_ipv4 && self.state.read(f::PRESENT_IPV6_CHAIN) == 0 {
             return Next::Continue;
         }
-        // The guard bit speaks of the TTL that came in; after a change the TTL itself is read.
+        // The guard bit describes the ingress TTL; after a change the TTL itself is read.
         let is_original = self.state.is_original(f::IP_TTL);
         let is_above_1 = if is_original {
             self.state.read(f::IP_TTL_ABOVE_1) == 1
@@ -302,7 +304,7 @@ impl Walk<'_> {
         Next::Continue
     }
 
-    /// A TTL is at its end: the controller is told and the list is left.
+    /// Handles an expired TTL: tells the controller and ends the list.
     fn expire(&mut self) -> Next {
         self.drop(DropReason::TtlExpired);
         self.emit(Effect::Controller {

@@ -1,7 +1,7 @@
 //! The choice of a bucket in a select group: what is hashed, and how a bucket is drawn.
 //!
-//! By default the two ends of a connection are hashed, the smaller first, so that both directions
-//! have one hash:
+//! By default the two ends of a connection are hashed, the smaller first, so that both
+//! directions have one hash:
 //!
 //! ```text
 //!   IPv4, IPv6:  {source, destination}, protocol
@@ -9,8 +9,9 @@
 //!   others:      {source, destination}, EtherType, VLAN id, of the link layer
 //! ```
 //!
-//! A bucket is drawn by weighted rendezvous hashing. The flow's hash and the bucket's number give
-//! each bucket a time, exponentially distributed, at the rate that its weight says; the first wins:
+//! A bucket is drawn by weighted rendezvous hashing. The flow's hash and the bucket's number
+//! give each bucket an exponentially distributed time, with the bucket's weight as the rate.
+//! The first bucket wins:
 //!
 //! ```text
 //!   u = hash(flow, bucket) in (0, 1);  time = -log2(u) / weight
@@ -19,19 +20,19 @@
 //!
 //! 1. A bucket's share of flows is its weight's share of all weights: the first of independent
 //!    exponential times is that of rate `r` with probability `r` / sum.
-//! 2. Other buckets' times do not depend on a bucket. So when one comes, goes or has another
-//!    weight, flows move to it or from it, and no others.
-//! 3. All is in integers, so that every machine chooses the same bucket.
-//! 4. What decides is read, bit for bit, and nothing else is: it makes the mask.
-//! 5. All fragments of a packet have one hash, since ports are in the first alone.
+//! 2. A bucket's time does not depend on other buckets. So when a bucket is added, removed or
+//!    changes weight, flows move only to it or from it.
+//! 3. All arithmetic is on integers, so that every machine chooses the same bucket.
+//! 4. Exactly the bits that decide the choice are read, and so enter the mask.
+//! 5. All fragments of a packet have one hash, since only the first has ports.
 //!
-//! Costs: some 100 ns for each bucket, most of them for the logarithm.
+//! Costs: one hash and one logarithm for each bucket; the logarithm takes most of the time.
 //!
-//! References: Thaler and Ravishankar, "Using Name-Based Mappings to Increase Hit Rates", IEEE/ACM
-//! Transactions on Networking 6(1), 1998; Schindelhauer and Schomaker, "Weighted Distributed Hash
-//! Tables", SPAA 2005, section 3, whose logarithmic method this is. Open vSwitch 3.1 hashes the
-//! same ends (`flow_hash_symmetric_l3l4`), without UDP's ports, and spreads buckets over 16 to 64
-//! hash values, which is how exact its shares are.
+//! References: Thaler and Ravishankar, "Using Name-Based Mappings to Increase Hit Rates",
+//! IEEE/ACM Transactions on Networking 6(1), 1998; Schindelhauer and Schomaker, "Weighted
+//! Distributed Hash Tables", SPAA 2005, section 3, whose logarithmic method this is. Open
+//! vSwitch 3.1 hashes the same ends (`flow_hash_symmetric_l3l4`), without UDP's ports. It
+//! spreads buckets over 16 to 64 hash values, which limits how exact its shares are.
 
 use thalweg_packet::{FieldId, standard as f};
 
@@ -39,7 +40,7 @@ use super::walk::Walk;
 use crate::action::GroupId;
 use crate::flow::{Bucket, Selection, SelectionMethod};
 
-/// Bits behind the point of a logarithm.
+/// Fraction bits of a logarithm.
 const FRACTION_BITS: u32 = 40;
 
 const TCP: u128 = 6;
@@ -47,7 +48,7 @@ const UDP: u128 = 17;
 const SCTP: u128 = 132;
 
 impl Walk<'_> {
-    /// Hashes what the choice of a bucket goes by.
+    /// Hashes the fields that decide the choice of a bucket.
     pub(super) fn flow_hash(&mut self, group: GroupId, selection: &Selection) -> u64 {
         let seed = self.pipeline.seed() ^ u64::from(group.0);
         let mut hash = Hash(seed ^ mix(selection.parameter));
@@ -60,7 +61,8 @@ impl Walk<'_> {
         for hashed in fields {
             let header = hashed.only_with;
             let counts = header.is_none_or(|header| self.state.read(header) == 1);
-            // A field that does not count is hashed as a zero, so that it stays in its place.
+            // A field that does not count is hashed as zero, so that the others keep their
+            // positions.
             hash.add(match counts {
                 true => self.state.read_masked(hashed.field, hashed.mask),
                 false => 0,
@@ -92,7 +94,7 @@ impl Walk<'_> {
         hash.0
     }
 
-    /// The address and the port of source and destination.
+    /// Address and port, of the source and of the destination.
     fn ends(&mut self, addresses: [FieldId; 2], ports: Option<[FieldId; 2]>) -> [(u128, u128); 2] {
         let addresses = addresses.map(|field| self.state.read(field));
         let ports = ports.map_or([0; 2], |ports| ports.map(|field| self.state.read(field)));
@@ -100,7 +102,7 @@ impl Walk<'_> {
     }
 }
 
-/// A hash under way.
+/// A hash in progress.
 struct Hash(u64);
 
 impl Hash {
@@ -119,17 +121,17 @@ impl Hash {
     }
 }
 
-/// What a bucket has drawn for a flow.
+/// A bucket's draw for a flow.
 #[derive(Clone, Copy)]
 pub(super) struct Draw {
-    /// The time before it is divided by the weight, in parts of 2^[`FRACTION_BITS`].
+    /// The time before division by the weight, in units of 2^-[`FRACTION_BITS`].
     time: u64,
     weight: u16,
     bucket: u32,
 }
 
 impl Draw {
-    /// What `bucket`, whose weight is not zero, draws for the flow with this hash.
+    /// The draw of `bucket`, whose weight is not zero, for the flow with this hash.
     pub(super) fn new(flow_hash: u64, bucket: &Bucket) -> Draw {
         // The step of SplitMix64: neighbouring numbers lie far apart.
         let step = (u64::from(bucket.id) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -140,22 +142,22 @@ impl Draw {
         }
     }
 
-    /// Whether the bucket comes before another; of two at the same time, the lower number does.
+    /// Whether the bucket comes before another; at equal times the lower number wins.
     pub(super) fn wins_against(self, other: Draw) -> bool {
-        // 47 bits times 16.
+        // 47 bits times 16 bits fit.
         let key = |draw: Draw, by: Draw| (draw.time * u64::from(by.weight), draw.bucket);
         key(self, other) < key(other, self)
     }
 }
 
-/// -log2(`random` / 2^64) in parts of 2^[`FRACTION_BITS`]; of a zero, as of a one.
+/// -log2(`random` / 2^64) in units of 2^-[`FRACTION_BITS`]; zero counts as one.
 ///
-/// The bits of a logarithm's fraction come by squaring: the square of a number from 1 to 2 is above
-/// 2 if the next bit is set.
+/// The fraction bits of a logarithm come from squaring: the square of a number from 1 to 2 is
+/// above 2 if the next bit is set.
 fn minus_log2(random: u64) -> u64 {
     let random = random.max(1);
     let zeros = random.leading_zeros();
-    // From 1 to 2, with 63 bits behind the point.
+    // From 1 to 2, with 63 fraction bits.
     let mut number = random << zeros;
     let mut fraction = 0;
     for _ in 0..FRACTION_BITS {
@@ -167,7 +169,7 @@ fn minus_log2(random: u64) -> u64 {
     (u64::from(zeros + 1) << FRACTION_BITS) - fraction
 }
 
-/// Spreads a number's bits over all others (the finalizer of SplitMix64).
+/// Spreads each bit of a number over all others (the finalizer of SplitMix64).
 fn mix(value: u64) -> u64 {
     let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

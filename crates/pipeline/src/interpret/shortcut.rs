@@ -1,8 +1,9 @@
-//! Rules whose answer to a packet is plain without a walk.
+//! Rules that answer a packet without a walk.
 //!
-//! Most rules of access lists and of routing tables send to one port, or drop. Where such a rule is
-//! the first that a packet meets, the walk is over with it: there is no action set to execute yet,
-//! and nothing was written. What [`Pipeline::shortcut`] says is what [`super::Walker::answer`] says.
+//! Most rules of access lists and routing tables send to one port, or drop. If such a rule is
+//! the first that a packet meets, the walk ends with it: there is no action set to execute
+//! yet, and nothing was written. [`Pipeline::shortcut`] gives the same answer as
+//! [`super::Walker::answer`].
 
 use thalweg_classifier::{RuleId, Version};
 use thalweg_packet::PortId;
@@ -14,15 +15,15 @@ use crate::pipeline::Pipeline;
 /// The whole answer to a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shortcut {
-    /// It is sent as it is.
+    /// Sends the packet unchanged.
     Send(PortId),
-    /// It is dropped.
+    /// Drops the packet.
     Drop(DropReason),
 }
 
 impl Pipeline {
-    /// What becomes of a packet from `in_port` that meets this rule first; `None` if it takes a walk
-    /// to say so.
+    /// The answer to a packet from `in_port` that meets this rule first; `None` if it needs a
+    /// walk.
     pub fn shortcut(&self, rule: RuleId, in_port: PortId, version: Version) -> Option<Shortcut> {
         match &*self.rule(rule)?.actions {
             [] => Some(Shortcut::Drop(DropReason::Action)),
@@ -34,7 +35,7 @@ impl Pipeline {
         }
     }
 
-    /// Asks for the memory of rules that are to be executed soon.
+    /// Prefetches rules that will be executed soon.
     pub fn prefetch_rules(&self, rules: &[Option<RuleId>]) {
         for rule in rules.iter().flatten() {
             thalweg_classifier::simd::prefetch(&self.rules, rule.0 as usize);

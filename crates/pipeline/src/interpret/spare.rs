@@ -1,18 +1,18 @@
-//! Memory that walks leave behind for the next.
+//! Memory that a walk leaves for the next one.
 //!
-//! 1. There is never more of it than one walk takes, and what comes back from outside.
+//! 1. It never holds more than one walk takes, plus what callers give back.
 
 use super::lists::Caller;
 use crate::effect::Effect;
 use crate::trace::Trace;
 
-/// Invariant 1: lists that are kept at the most.
+/// Most lists kept (invariant 1).
 const LISTS_MAX: usize = 16;
 
 /// Most walks have no more effects than this.
 const EFFECTS: usize = 8;
 
-/// Lists and a trace, all of them empty.
+/// Spare lists and a spare trace, all empty.
 #[derive(Debug, Default)]
 pub(crate) struct Spare {
     lists: Vec<Vec<u64>>,
@@ -22,12 +22,12 @@ pub(crate) struct Spare {
 }
 
 impl Spare {
-    /// An empty list.
+    /// Takes an empty list.
     pub(crate) fn list(&mut self) -> Vec<u64> {
         self.lists.pop().unwrap_or_default()
     }
 
-    /// A list of `count` values.
+    /// Takes a list of `count` copies of `value`.
     pub(crate) fn filled(&mut self, value: u64, count: usize) -> Vec<u64> {
         let mut list = self.list();
         list.resize(count, value);
@@ -42,7 +42,7 @@ impl Spare {
         }
     }
 
-    /// An empty list of effects.
+    /// Takes an empty list of effects.
     pub(super) fn effects(&mut self) -> Vec<Effect> {
         let mut effects = std::mem::take(&mut self.effects);
         effects.reserve(EFFECTS);
@@ -55,7 +55,7 @@ impl Spare {
         self.effects = effects;
     }
 
-    /// An empty list of callers.
+    /// Takes an empty list of callers.
     pub(super) fn callers(&mut self) -> Vec<Caller> {
         std::mem::take(&mut self.callers)
     }
@@ -66,7 +66,7 @@ impl Spare {
         self.callers = callers;
     }
 
-    /// An empty trace.
+    /// Takes an empty trace.
     pub(super) fn trace(&mut self, words: usize, ingress_words: usize) -> Trace {
         let mut trace = self.trace.take().unwrap_or_default();
         trace.begin(words, ingress_words);

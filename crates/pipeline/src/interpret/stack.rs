@@ -1,8 +1,8 @@
-//! What `push` has put aside, and how many bytes Open vSwitch has on its stack for that.
+//! The stack of `push` and `pop`, and its size in bytes as Open vSwitch counts it.
 
 use crate::state::Lifted;
 
-/// Bits put aside, the last on top.
+/// Saved bits, the last on top.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stack {
     lifted: Vec<Lifted>,
@@ -10,7 +10,7 @@ pub(super) struct Stack {
 }
 
 impl Stack {
-    /// The stack of a walk that goes on.
+    /// Creates the stack of a resumed walk.
     pub(super) fn of(lifted: &[Lifted]) -> Stack {
         Stack {
             bytes: lifted.iter().map(bytes_of).sum(),
@@ -29,12 +29,13 @@ impl Stack {
         Some(lifted)
     }
 
-    /// The bits, those below first.
+    /// The saved bits, bottom first.
     pub(super) fn lifted(&self) -> &[Lifted] {
         &self.lifted
     }
 
-    /// What Open vSwitch would have on its stack: the bits' bytes, and one that counts them.
+    /// Bytes that Open vSwitch would use: those of the bits, and one length byte for each
+    /// push.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }

@@ -1,8 +1,8 @@
-//! The walk itself: lookups, single actions, copies, freezing, and what all of it comes to.
+//! The walk itself: lookups, single actions, copies, freezing, and the result.
 //!
-//! A walk that meets a bound *fails*, as a translation does in Open vSwitch: nothing that it would
-//! have done is done, and the packet is dropped for that one reason. It has taught `normal` what it
-//! has taught, though, as there.
+//! A walk that meets a bound *fails*, as a translation does in Open vSwitch: none of its
+//! effects is done, and the packet is dropped for that one reason. As there, the stations that
+//! `normal` has learned by then stay learned.
 
 use std::sync::Arc;
 
@@ -23,27 +23,27 @@ use crate::state::State;
 use crate::text::LOCAL_PORT;
 use crate::trace::{Input, StepKind, Trace};
 
-/// What comes after an action or a list of them.
+/// What follows an action or a list of actions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// The next action.
     Continue,
-    /// This table, in place of the rest of the list.
+    /// This table, instead of the rest of the list.
     Table(TableId),
     /// A lookup, then the next action.
     Resubmit {
-        /// Seen as the input port by that lookup alone.
+        /// The input port for that lookup only.
         in_port: Option<PortId>,
         /// The table.
         table: TableId,
     },
-    /// The list is over, those around it go on.
+    /// The end of this list; the lists around it continue.
     EndList,
     /// Nothing: the walk is over.
     Exit,
-    /// Nothing now: what remains is to be frozen.
+    /// A freeze: the remaining actions run after another parse.
     Freeze,
-    /// Nothing, and what was done is forgotten: a bound was met.
+    /// Nothing, and the effects so far are discarded: a bound was met.
     Fail,
 }
 
@@ -59,57 +59,58 @@ pub(super) enum Nested {
 /// How a walk looks things up.
 #[derive(Clone, Copy)]
 pub(super) enum Lookups<'a> {
-    /// With the bits that decided them; who may know the outcome is asked first.
+    /// With the bits that decided them; a memory, if given, is tried first.
     Examined(Option<&'a dyn Memory>),
-    /// As fast as can be, of the first of which the outcome may be known: such a walk has an answer,
-    /// but no mask, and its trace has the kinds of steps alone.
+    /// As fast as possible, without masks; the trace has only kinds of steps. The outcome of
+    /// the first lookup may be given.
     Bare(Option<Option<RuleId>>),
 }
 
-/// A walk under way.
+/// A walk in progress.
 pub(super) struct Walk<'a> {
     pub(super) pipeline: &'a Pipeline,
     pub(super) version: Version,
-    /// What is known of lookups, or wanted of them.
+    /// How lookups are done.
     lookups_by: Lookups<'a>,
     pub(super) state: State<'a>,
     pub(super) effects: Vec<Effect>,
     trace: Trace,
     /// The step that reads are attributed to.
     pub(super) step: usize,
-    /// How deep the step is in resubmits and copies.
+    /// How many resubmits and copies the step is nested in.
     pub(super) nesting: u32,
-    /// Of these, those that may lead in a circle: buckets, and resubmits that do not lead forward.
+    /// Of these, those that may form a circle: buckets, and resubmits that do not lead
+    /// forward.
     pub(super) depth: u32,
     /// Of these, copies.
     copies: u32,
-    /// Lookups behind the first.
+    /// Lookups after the first.
     lookups: usize,
-    /// Lists that go on when what they resubmitted to is over.
+    /// Lists that continue when what they resubmitted to is finished.
     pub(super) callers: Vec<Caller>,
     /// The bound that was met.
     pub(super) failure: Option<DropReason>,
     /// Effects so far, those of copies included.
     emitted: usize,
-    /// Units of work that are left; none once they were too few.
+    /// Units of work left; `None` once the budget was exceeded.
     pub(super) work_left: Option<usize>,
-    /// Where lookups put what they examined.
+    /// Scratch for the bits that a lookup examined.
     examined: Vec<u64>,
     pub(super) action_set: Vec<Action>,
     pub(super) stack: Stack,
     pub(super) rule: Option<RuleId>,
-    /// Headers were exposed that the key knows nothing of.
+    /// Whether headers were exposed that the key does not have.
     pub(super) is_reparse_needed: bool,
-    /// A VLAN tag was pushed above two others, the lower of which the key has lost.
+    /// Whether a VLAN tag was pushed above two others; the key has then lost the lowest.
     pub(super) is_tag_hidden: bool,
-    /// What remains to be done after a freeze.
+    /// Actions that remain after a freeze.
     pub(super) frozen: Vec<Action>,
     continuations: Vec<Arc<Continuation>>,
-    /// What was to be sent and is not, the latest reason last.
+    /// Copies that were not sent, by reason, the latest reason last.
     drops: Vec<(DropReason, u32)>,
-    /// The last table that had no rule for this copy of the packet.
+    /// The last table without a matching rule for this copy of the packet.
     missed: Option<TableId>,
-    /// What walks before this one have left.
+    /// Memory left by earlier walks.
     spare: &'a mut Spare,
 }
 
@@ -124,9 +125,9 @@ impl<'a> Walk<'a> {
     ) -> Walk<'a> {
         let layout = pipeline.layout();
         let mut state = State::new(layout, key, registers, spare);
-        // A cached continuation must never be met by a packet on another pass.
+        // A packet on another pass must never match a cached continuation.
         state.read(f::RECIRC_ID);
-        // But its number is nothing that rules may depend on: it is whoever's who keeps it.
+        // The cache owns this number; rules must not match on it.
         state.write(f::RECIRC_ID, 0, u32::MAX.into());
         state.written_words = 0;
         Walk {
@@ -178,7 +179,7 @@ impl<'a> Walk<'a> {
         self.end(next, TableId(0));
     }
 
-    /// What is left at the end: the action set, or a freeze.
+    /// Does what remains at the end: the action set, or a freeze.
     fn end(&mut self, next: Next, table: TableId) {
         match next {
             Next::Freeze => self.freeze(),
@@ -211,7 +212,7 @@ impl<'a> Walk<'a> {
             );
         }
         let last = self.drops.last().map(|(reason, _)| *reason);
-        // They come first, so that the last send takes the packet itself.
+        // Drops come first, so that the last send takes the packet itself.
         let drops = self.drops.iter();
         effects.splice(
             0..0,
@@ -228,9 +229,9 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Looks up in a table behind the first; the list of the rule that matched, if there is one.
+    /// Looks up in a table after the first; returns the actions of the matching rule, if any.
     ///
-    /// The lookup alone sees `in_port` in place of the port that the packet came from.
+    /// Only this lookup sees `in_port` as the input port.
     ///
     /// # Errors
     /// If a bound is met.
@@ -251,7 +252,7 @@ impl<'a> Walk<'a> {
         Ok(found.map(|rule| self.actions_of(rule)))
     }
 
-    /// Notes that a table has no rule for the packet.
+    /// Records that a table has no rule for the packet.
     fn miss(&mut self, table: TableId) -> Next {
         self.missed = Some(table);
         Next::EndList
@@ -262,13 +263,13 @@ impl<'a> Walk<'a> {
         rule.actions.clone()
     }
 
-    /// Fails if what a packet may cause by lookups and groups is used up.
+    /// Fails if the packet has used up its lookups, depth, stack or work.
     ///
-    /// Lookups and groups are all that a circle can lead through; so it is asked there only, as in
-    /// Open vSwitch (`xlate_resubmit_resource_check`).
+    /// Every circle leads through a lookup or a group. So the bounds are checked only there,
+    /// as in Open vSwitch (`xlate_resubmit_resource_check`).
     ///
     /// # Errors
-    /// The bound that was met is the walk's failure.
+    /// If a bound is met; it becomes the walk's failure.
     pub(super) fn check_bounds(&mut self) -> Result<(), Next> {
         if self.depth >= MAX_DEPTH {
             Err(self.fail(DropReason::RecursionTooDeep))
@@ -281,7 +282,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Ends the walk because of a bound; the first that is met counts.
+    /// Ends the walk at a bound; the first bound met is the one reported.
     pub(super) fn fail(&mut self, bound: DropReason) -> Next {
         self.failure.get_or_insert(bound);
         Next::Fail
@@ -338,7 +339,7 @@ impl<'a> Walk<'a> {
             .begin_step(kind, self.nesting, self.state.words());
     }
 
-    /// Attributes what was read since the last call to the current step.
+    /// Attributes the reads since the last call to the current step.
     fn note_reads(&mut self) {
         let is_traced = matches!(self.lookups_by, Lookups::Examined(_));
         if is_traced && self.step < self.trace.len() {
@@ -346,12 +347,12 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Notes that the walk depends on something that is no table.
+    /// Records that the walk depends on an input other than a table.
     pub(super) fn ask(&mut self, input: Input) {
         self.trace.ask(input);
     }
 
-    /// Counts a copy that was to be sent and is not.
+    /// Counts a copy that is not sent.
     pub(super) fn drop(&mut self, reason: DropReason) {
         let known = self.drops.iter().position(|(known, _)| *known == reason);
         let before = known.map_or(0, |place| self.drops.remove(place).1);
@@ -367,7 +368,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Executes an action of a list in `table`; where that leads to is left to the caller.
+    /// Executes an action of a list in `table`; the caller follows where it leads.
     pub(super) fn execute(&mut self, action: &Action, table: TableId) -> Next {
         if !self.spend(self.cost(action)) {
             return Next::Fail;
@@ -482,7 +483,7 @@ impl<'a> Walk<'a> {
         PortId(self.state.read(f::IN_PORT) as u32)
     }
 
-    /// Sends to the ports that `is_chosen`, but not to where the packet came from.
+    /// Sends to the ports for which `is_chosen` holds, except the one the packet came from.
     pub(super) fn flood(&mut self, is_chosen: impl Fn(crate::flow::PortState) -> bool) {
         let in_port = self.in_port();
         self.ask(Input::AllPorts);
@@ -502,16 +503,17 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Attributes reads to the step whose list goes on after something nested in it.
+    /// Attributes reads to the step whose list continues after something nested in it.
     pub(super) fn return_to(&mut self, (step, rule): (usize, Option<RuleId>)) {
         self.note_reads();
         (self.step, self.rule) = (step, rule);
     }
 
-    /// Executes a list whose changes to the packet and state are undone afterwards.
+    /// Executes a list, then undoes its changes to the packet and state.
     ///
     /// A clone executes the action set, as if no table followed, and an `exit` in it ends the
-    /// whole walk; a bucket does neither (`ovs-actions(7)`, "The clone action", "The exit action").
+    /// whole walk; a bucket does neither (`ovs-actions(7)`, "The clone action", "The exit
+    /// action").
     pub(super) fn on_copy(&mut self, actions: Actions, table: TableId, kind: Nested) -> Next {
         if self.copies == MAX_COPIES {
             return self.fail(DropReason::RecursionTooDeep);
@@ -532,7 +534,8 @@ impl<'a> Walk<'a> {
         match (kind, next) {
             (Nested::Clone, next) => self.end(next, table),
             (Nested::Bucket, Next::Freeze) => {
-                // The copy's walk goes on by itself, and without the action set, which is not its.
+                // The copy's walk continues by itself, without the action set, which belongs
+                // to the packet.
                 self.action_set.clear();
                 self.freeze();
             }
@@ -550,7 +553,7 @@ impl<'a> Walk<'a> {
         }
         match nested.len() {
             0 => {}
-            // These have been counted.
+            // These are already counted.
             _ if nested.iter().all(is_pure) => self.effects.append(&mut nested),
             _ => self.effects.push(Effect::Clone(nested.into())),
         }
@@ -567,7 +570,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Freezes what remains: the packet is parsed anew and the walk goes on from there.
+    /// Freezes the rest of the walk; it continues after the packet is parsed again.
     fn freeze(&mut self) {
         let mut actions = self.receipt_as_written();
         actions.append(&mut self.frozen);
@@ -587,7 +590,7 @@ impl<'a> Walk<'a> {
         self.emit(Effect::Recirculate(number));
     }
 
-    /// Writes again what was written over the receiver's word, which another parse brings back.
+    /// Repeats writes over fields from the receiver, which another parse would reset.
     fn receipt_as_written(&mut self) -> Vec<Action> {
         let layout = self.pipeline.layout();
         let written = layout.used().iter().copied().filter(|field| {
@@ -618,7 +621,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What a failed walk leaves: which stations it has seen where.
+/// The effects that a failed walk keeps: the stations it has learned.
 fn only_taught(effects: Vec<Effect>) -> Vec<Effect> {
     let mut taught = Vec::new();
     for effect in effects {
@@ -651,7 +654,7 @@ fn sends_something(effect: &Effect) -> bool {
     }
 }
 
-/// Drops rewrites that nothing follows: nobody would see them.
+/// Removes rewrites that no send follows.
 fn trim(effects: &mut Vec<Effect>) {
     let kept = effects
         .iter()

@@ -1,4 +1,4 @@
-//! A wider layout, and all rules moved to it.
+//! Moves all rules to a wider layout.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use thalweg_packet::Layout;
 use crate::pipeline::{Generation, Pipeline};
 
 impl Pipeline {
-    /// Moves all rules to tables of another layout; those of the former are kept, to be undone to.
+    /// Moves all rules to tables of another layout; keeps the former tables for undo.
     pub(super) fn move_to(&mut self, layout: Arc<Layout>) {
         let mut next = Generation::new(layout.clone(), self.config.classifier);
         let (seed, version) = (self.config.index_seed, self.version);
         for (id, rule) in self.rules.iter().enumerate() {
             let Some(rule) = rule else { continue };
-            // What died before is of interest only to readers of the old layout, who start over.
+            // Rules that died before matter only to readers of the old layout, who start over.
             if rule.end.is_some() {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! What each operation does, part by part.
+//! Performs each operation, part by part.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::pipeline::{Counters, End, Pipeline, Rule};
 use crate::reclaim::Touched;
 
 impl Pipeline {
-    /// Does the next part of a plan that has one.
+    /// Does the next part of a plan; the plan must have one.
     pub(super) fn perform_part(&mut self, plan: &mut Plan<'_>) -> Result<(), ChangeError> {
         let next = plan.next_numbered();
         let (index, operation) = next.expect("the plan is not over");
@@ -52,7 +52,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Does an operation on the next of the rules that it means.
+    /// Does an operation on the next of the rules that it selects.
     fn perform_on_next(
         &mut self,
         index: usize,
@@ -64,7 +64,7 @@ impl Pipeline {
         let (id, parts) = (found.get(part).copied(), found.len());
         match operation {
             Operation::DeleteGroup(group) if part == 0 => self.delete_group(*group),
-            // A modification that finds no rule is refused like another.
+            // A modification that finds no rule can still be refused.
             Operation::Modify(_, actions) if part == 0 => {
                 check::groups_of(self, index, actions)?;
             }
@@ -117,7 +117,7 @@ impl Pipeline {
         }
     }
 
-    /// Puts a rule in the place of another.
+    /// Replaces a rule with another.
     fn replace(
         &mut self,
         index: usize,
@@ -142,7 +142,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Writes over a rule that nobody has seen yet (invariant 3).
+    /// Overwrites a rule that no reader has seen yet (invariant 3).
     fn rewrite(&mut self, id: RuleId, rule: Rule, hands_on_counts: bool) {
         let old = self.rules[id.0 as usize].as_mut().expect("it is there");
         let born = old.born;
@@ -186,7 +186,7 @@ impl Pipeline {
     /// Whether there is no room for another rule at the version being prepared.
     fn is_full(&self) -> bool {
         let capacity = self.config.rules;
-        // Those of older versions have as much room again.
+        // Rules of older versions have the same amount of room again.
         self.living >= capacity || self.places.used() >= 2 * capacity
     }
 
@@ -228,7 +228,7 @@ impl Pipeline {
             return;
         }
         prepared.stillborn += 1;
-        // Whose place it had keeps its late counts: nobody has that place now.
+        // The rule whose place it had keeps its late counts, as no rule has that place now.
         if let Some(former) = prepared.heirs.remove(&id)
             && let Some(end) = self.end_mut(former)
         {
@@ -241,7 +241,7 @@ impl Pipeline {
         self.record_group(group.id, Some(Arc::new(group.clone())));
         let counters = self.group_counters.get(&group.id);
         let before = counters.map(|counters| counters.buckets.len());
-        // Who still counts for the group before may do so until that is reclaimed.
+        // Workers may still count for the former group until it is reclaimed.
         let room = before.unwrap_or(0).max(group.buckets.len());
         let counters = self.group_counters.entry(group.id).or_default();
         counters.buckets.resize(room, Counters::default());
@@ -252,8 +252,8 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Removes a group, if there is one; the rules that use it follow (OpenFlow 1.5.1, section
-    /// 6.7).
+    /// Removes a group, if it exists; the rules that use it follow (OpenFlow 1.5.1,
+    /// section 6.7).
     fn delete_group(&mut self, id: GroupId) {
         if self.group(id, self.open_version()).is_some() {
             self.record_group(id, None);

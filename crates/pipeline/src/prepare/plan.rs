@@ -1,7 +1,7 @@
-//! What a change asks for, checked by itself, and how much of it is done.
+//! A change that has been checked by itself, and how much of it is done.
 //!
-//! Rules that the next operation means can be looked for while others read, as that changes
-//! nothing: the longest that is not divided into parts then keeps nobody waiting.
+//! The rules that the next operation selects can be looked for while others read, as that
+//! changes nothing. So the longest undivided piece of work blocks no reader.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::flow::Flow;
 use crate::pipeline::Pipeline;
 use crate::reads;
 
-/// A change that a pipeline has looked at, and how far it has come with it.
+/// A change checked by a pipeline, and how much of it is done.
 ///
 /// ```
 /// use thalweg_packet::Instant;
@@ -36,25 +36,25 @@ use crate::reads;
 #[derive(Debug)]
 pub struct Plan<'a> {
     change: &'a Change,
-    /// The published version that it was made for.
+    /// The published version that the plan was made for.
     version: Version,
-    /// The layout that it needs, if that is another one.
+    /// The layout that the change needs, if it is a new one.
     layout: Option<Arc<Layout>>,
-    /// When it was begun.
+    /// When the change was begun.
     begun_at: Option<Instant>,
-    /// The number of the next operation.
+    /// Index of the next operation.
     operation: usize,
-    /// How many parts of that are done.
+    /// Number of parts of that operation that are done.
     part: usize,
-    /// The rules that it means, once they were looked for.
+    /// The rules that it selects, once they were looked for.
     found: Option<Vec<RuleId>>,
 }
 
 impl<'a> Plan<'a> {
-    /// Whether the change reads fields that the layout lacks, so that keys will have another one.
+    /// Whether the change reads fields that the layout lacks, so that keys get a new layout.
     ///
-    /// Who asks the pipeline with keys of the layout as it is must not do so once such a change is
-    /// begun.
+    /// Once such a change is begun, keys of the current layout must not be used with the
+    /// pipeline.
     pub fn needs_new_layout(&self) -> bool {
         self.layout.is_some()
     }
@@ -97,7 +97,7 @@ impl<'a> Plan<'a> {
         self.begun_at.expect("a plan is begun before it is done")
     }
 
-    /// The next operation, and its number.
+    /// The next operation, with its index.
     pub(super) fn next_numbered(&self) -> Option<(usize, &'a Operation)> {
         Some((self.operation, self.next()?))
     }
@@ -110,17 +110,17 @@ impl<'a> Plan<'a> {
         self.operation == self.change.operations.len()
     }
 
-    /// How many parts of the next operation are done.
+    /// Number of parts of the next operation that are done.
     pub(super) fn part(&self) -> usize {
         self.part
     }
 
-    /// The rules that the next operation means; looks for them if nobody has yet.
+    /// The rules that the next operation selects; looks for them on the first call.
     pub(super) fn found(&mut self, look: impl FnOnce() -> Vec<RuleId>) -> &[RuleId] {
         self.found.get_or_insert_with(look)
     }
 
-    /// A part is done, of as many as the operation has; of one that has none, too.
+    /// Counts a part as done; `parts` is how many the operation has, possibly none.
     pub(super) fn advance(&mut self, parts: usize) {
         self.part += 1;
         if self.part >= parts {
@@ -132,9 +132,9 @@ impl<'a> Plan<'a> {
 }
 
 impl Pipeline {
-    /// Checks what can be said of a change by itself, and finds the layout that it needs.
+    /// Checks a change by itself, and finds the layout that it needs.
     ///
-    /// It changes nothing, and takes time in proportion to the change.
+    /// Changes nothing, and takes time in proportion to the change.
     ///
     /// # Errors
     /// If an operation cannot be done whatever rules there are, or no layout has room for the
@@ -157,14 +157,15 @@ impl Pipeline {
         })
     }
 
-    /// Whether a change reads fields that the layout lacks, so that keys will have another one.
+    /// Whether a change reads fields that the layout lacks, so that keys get a new layout.
     pub fn needs_new_layout(&self, change: &Change) -> bool {
         self.fields_used_after(change).len() > self.used_fields().len()
     }
 
-    /// Looks for the rules that the next operation means, if it selects any.
+    /// Looks for the rules that the next operation selects, if it selects any.
     ///
-    /// [`Pipeline::perform`] does so itself if it must, but alone, while this lets others read.
+    /// [`Pipeline::perform`] does so itself if needed, but with exclusive access; this lets
+    /// others read.
     ///
     /// # Panics
     /// If this change is not begun.
@@ -177,10 +178,10 @@ impl Pipeline {
         }
     }
 
-    /// Looks at what the next parts of a change will look at, so that it is near when they are
-    /// performed, while others read. It changes nothing, and need not be done.
+    /// Prefetches what the next parts of a change will read, while others read. Changes
+    /// nothing, and is optional.
     pub fn foresee(&self, plan: &Plan<'_>, parts: usize) {
-        // Until then, the tables have keys of another layout.
+        // Until it is begun, the tables have keys of another layout.
         if plan.layout.is_some() && plan.begun_at.is_none() {
             return;
         }
@@ -214,7 +215,7 @@ impl Pipeline {
 
     /// The layout's fields, and those that the change reads.
     ///
-    /// A modification of rules with a condition on a field that none has finds no rule, and so
+    /// A modification with a condition on a field outside the layout finds no rule, and so
     /// reads nothing.
     fn fields_used_after(&self, change: &Change) -> BTreeSet<FieldId> {
         let mut used = self.used_fields();
@@ -239,7 +240,7 @@ impl Pipeline {
         used
     }
 
-    /// The rules that an operation means, as of the version being prepared.
+    /// The rules that an operation selects, at the version being prepared.
     pub(super) fn meant_by(&self, operation: &Operation) -> Vec<RuleId> {
         let open = self.open_version();
         match operation {
@@ -264,7 +265,7 @@ impl Pipeline {
         }
     }
 
-    /// A rule of the same table and priority that shares packets with this one.
+    /// A rule of the same table and priority that shares packets with `flow`.
     fn overlapped_by(&self, flow: &Flow) -> Option<RuleId> {
         let (value, mask) = flow.matching.compile(self.layout());
         let table = self.table(flow.table)?;
@@ -283,10 +284,10 @@ impl Pipeline {
         rules.find(|(id, _)| shares_packets(*id)).map(|(id, _)| id)
     }
 
-    /// The rules that a selector means, as of the version being prepared.
+    /// The rules that a selector selects, at the version being prepared.
     ///
-    /// A strict one is a lookup a table; another looks at the rules of those masks that have all
-    /// bits that it names.
+    /// A strict selector takes one lookup per table. Any other looks at the rules of all masks
+    /// that include every bit it names.
     fn selected(&self, selector: &Selector) -> Vec<RuleId> {
         let in_layout = |field: FieldId| self.layout().slot(field).is_some();
         let mut terms = selector.matching.terms().iter();
@@ -316,7 +317,7 @@ impl Pipeline {
                 rule.cookie & bits == cookie & bits
             });
         }
-        // Reports of what a change did are the same every time.
+        // Sorted, so that reports of a change are the same every time.
         found.sort_unstable();
         found
     }

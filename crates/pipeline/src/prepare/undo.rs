@@ -1,4 +1,4 @@
-//! Undoing a change that is not published, slice by slice, the last first.
+//! Undoes an unpublished change, slice by slice, last first.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use crate::history::History;
 use crate::pipeline::Pipeline;
 
 impl Pipeline {
-    /// Undoes so many parts of the change that was begun, in whole slices of 64; when that is
-    /// finished, the pipeline is as if it had never begun.
+    /// Undoes at least `parts` parts of the begun change, in whole slices of 64, or all that
+    /// is left. When it is finished, the pipeline is as before the change.
     ///
     /// # Panics
     /// If no change is begun.
@@ -33,7 +33,7 @@ impl Pipeline {
         Progress::Finished
     }
 
-    /// Undoes all of the change that was begun.
+    /// Undoes all of the begun change.
     ///
     /// # Panics
     /// If no change is begun.
@@ -42,7 +42,7 @@ impl Pipeline {
     }
 
     fn undo_slice(&mut self, slice: Slice) {
-        // Tables of a layout that goes away need no care.
+        // Tables of the discarded layout need no undo.
         let is_grown = self.unpublished().former.is_some();
         if !is_grown {
             let tables = self.generation.tables.iter_mut().flatten();
@@ -81,7 +81,7 @@ impl Pipeline {
     }
 }
 
-/// Undoes what a version did to one of these, which may be undone already.
+/// Undoes what `version` did to one history, unless that is already undone.
 fn abort_in<I: Ord, T>(histories: &mut BTreeMap<I, History<T>>, id: I, version: Version) {
     if let Some(history) = histories.get_mut(&id)
         && history.abort(version)

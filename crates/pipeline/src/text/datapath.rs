@@ -1,13 +1,13 @@
-//! Datapath flows, read as `ovs-appctl dpctl/dump-flows` prints them.
+//! Reads datapath flows as `ovs-appctl dpctl/dump-flows` prints them.
 //!
 //! ```text
 //!   recirc_id(0),in_port(1),eth(src=...),eth_type(0x8100),vlan(vid=3),encap(eth_type(0x0800),...)
 //! ```
 //!
-//! 1. What `print_megaflow` prints in the datapath's spelling reads as the bits that it shows.
-//!    Absence of a tag, which shows in the EtherType there, is not read.
-//! 2. Attributes that Open vSwitch prints for every packet and that this program has no field for
-//!    are passed over where they are zero, and refused by name where they are not.
+//! 1. A flow that `print_megaflow` prints in the datapath's spelling reads back as the bits it
+//!    shows. Absence of a tag, which the EtherType shows there, is not read.
+//! 2. Open vSwitch prints some attributes for every packet that have no field here. They are
+//!    skipped if zero, and refused by name if not.
 
 use thalweg_packet::standard as f;
 use thalweg_packet::{FieldId, PortId};
@@ -18,7 +18,7 @@ use super::print::{Spelling, members_of};
 use super::value::{Masked, ones};
 use crate::matching::Match;
 
-/// Attributes without a field here, which every flow of Open vSwitch may have.
+/// Attributes without a field here, which any Open vSwitch flow may have.
 const FIELDLESS: [&str; 8] = [
     "skb_priority",
     "skb_mark",
@@ -49,7 +49,7 @@ struct Reader<'a> {
     matching: Match,
     /// Tags read so far.
     tags: usize,
-    /// Attributes `encap` read so far.
+    /// `encap` attributes read so far.
     nested: usize,
 }
 
@@ -58,7 +58,7 @@ impl<'a> Reader<'a> {
         let mut pairs = self.line.pairs(text);
         while let Some(pair) = pairs.next()? {
             match pair.mark {
-                // That of a tag; the tag says the rest.
+                // The EtherType of a tag; the tag says the rest.
                 Mark::Parenthesis if is_of_tag(pair, pairs.rest()) => {}
                 Mark::Parenthesis => self.attribute(pair)?,
                 Mark::Colon if pair.key == "ufid" => {}
@@ -75,7 +75,7 @@ impl<'a> Reader<'a> {
             "in_port" => self.add(pair.key, f::IN_PORT, port_bits(line, value)?),
             "eth_type" => self.add(pair.key, f::ETH_TYPE, line.masked_number(value, 16)?),
             "vlan" => self.tag(pair),
-            // One a tag at most, so nesting is bounded.
+            // At most one per tag, so nesting is bounded.
             "encap" if self.nested < self.tags => {
                 self.nested += 1;
                 self.attributes(value)
@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A field that has no attribute, under the catalogue's name.
+    /// Reads a field without an attribute, by its catalogue name.
     fn nameless(&mut self, part: &str, name: &str, value: &str) -> Parsed<()> {
         let catalogue = f::fields();
         let Some(index) = catalogue.iter().position(|field| field.name == name) else {
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
         self.add(part, FieldId(index as u16), bits)
     }
 
-    /// `present:tcp(0x1)`
+    /// Reads `present:tcp(0x1)`.
     fn presence(&mut self, pair: Pair<'a>) -> Parsed<()> {
         let inside = pair.value.strip_suffix(')');
         let Some((header, value)) = inside.and_then(|inside| inside.split_once('(')) else {
@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
             let (shift, width) = match part.key {
                 "vid" => (0, 12),
                 "pcp" => (13, 3),
-                // It says that there is a tag, as the attribute does.
+                // It says that there is a tag, as the attribute itself does.
                 "cfi" => continue,
                 _ => return Err(self.line.unknown(part.key, "part of `vlan`", ADVICE)),
             };
@@ -177,14 +177,14 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether an EtherType is the one that announces the tag behind it.
+/// Whether an EtherType announces the tag that follows it.
 fn is_of_tag(pair: Pair<'_>, rest: &str) -> bool {
     let rest = rest.trim_start_matches([',', ' ']);
     let is_tag = ["0x8100", "0x88a8"].contains(&pair.value) && rest.starts_with("vlan(");
     pair.key == "eth_type" && is_tag
 }
 
-/// A port's number or name, or bits of it.
+/// Reads a port's number or name, or bits of it.
 pub(super) fn port_bits(line: &Line<'_>, text: &str) -> Parsed<Masked> {
     if text.starts_with(|first: char| first.is_ascii_digit()) {
         return line.masked_number(text, 32);
@@ -196,7 +196,7 @@ pub(super) fn port_bits(line: &Line<'_>, text: &str) -> Parsed<Masked> {
     })
 }
 
-/// A member's value in its spelling.
+/// Reads a member's value in its spelling.
 fn spelt(line: &Line<'_>, text: &str, field: FieldId, spelling: Spelling) -> Parsed<Masked> {
     match spelling {
         Spelling::Ethernet => line.masked_ethernet(text),
@@ -208,7 +208,7 @@ fn spelt(line: &Line<'_>, text: &str, field: FieldId, spelling: Spelling) -> Par
     }
 }
 
-/// Whether an attribute says nothing but zero: `0`, `0x0/0`, `ns=0,id=0`.
+/// Whether an attribute is all zero: `0`, `0x0/0`, `ns=0,id=0`.
 fn is_zero(text: &str) -> bool {
     let value = text.split('/').next().unwrap_or_default();
     let is_zero = |part: &str| {

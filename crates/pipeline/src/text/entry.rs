@@ -1,12 +1,13 @@
-//! Cache entries, read back as they were printed.
+//! Reads cache entries back as they were printed.
 //!
-//! An entry's mask may have any bits of any field: of an address without the EtherType, of a tag
-//! behind another, of whether there is a header. No rule can have these as conditions, so here
-//! nothing is needed for a field, and the names of the catalogue stand for those without another.
+//! An entry's mask may have any bits of any field: of an address without the EtherType, of a
+//! tag behind another, of a header's presence. No rule can have these as conditions. So here a
+//! field has no prerequisite, and fields without another name use their catalogue name.
 //!
-//! 1. What `Display` of a match prints, whatever bits it has, reads as that match. So does what
-//!    `print_megaflow` prints in OpenFlow's spelling, except for what Open vSwitch's entries do not
-//!    have: presence that the rest says already, and a recirculation id that is always there.
+//! 1. A match that `Display` prints, whatever bits it has, reads back as that match. So does
+//!    an entry that `print_megaflow` prints in OpenFlow's spelling, except for what Open
+//!    vSwitch's entries do not have: presence that the rest implies, and a recirculation id
+//!    that is always there.
 
 use thalweg_packet::FieldId;
 use thalweg_packet::standard as f;
@@ -32,7 +33,7 @@ pub(super) fn read_entry<'a>(line: &'a Line<'a>, text: &'a str) -> Parsed<Match>
     Ok(matching)
 }
 
-/// The conditions on fields that a pair stands for.
+/// The conditions on fields that a pair means.
 fn conditions(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Vec<(FieldId, Masked)>> {
     if pair.mark == Mark::None {
         return words(line, pair.key);
@@ -69,7 +70,7 @@ fn conditions(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Vec<(FieldId, Masked)>>
     Ok(pieces.collect())
 }
 
-/// A word that stands alone: an EtherType and perhaps a protocol, or `eth`.
+/// Reads a word without a value: an EtherType and perhaps a protocol, or `eth`.
 fn words(line: &Line<'_>, word: &str) -> Parsed<Vec<(FieldId, Masked)>> {
     let whole = |value: u128, width| Masked {
         value,
@@ -86,7 +87,7 @@ fn words(line: &Line<'_>, word: &str) -> Parsed<Vec<(FieldId, Masked)>> {
     }
 }
 
-/// A part of a tag, or of the one behind it.
+/// Reads a part of a tag, or of the tag behind it.
 fn tag(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Option<(FieldId, Masked)>> {
     let (field, word) = match pair.key.strip_suffix('1') {
         Some(word) => (f::VLAN_TCI_INNER, word),
@@ -108,9 +109,9 @@ fn tag(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Option<(FieldId, Masked)>> {
     }))
 }
 
-/// A field that has no name but the catalogue's.
+/// Reads a field that has only a catalogue name.
 fn nameless(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Option<(FieldId, Masked)>> {
-    // `present:tcp=0x1`
+    // Such as `present:tcp=0x1`.
     let (name, value) = match (pair.mark, pair.value.split_once('=')) {
         (Mark::Colon, Some((header, value))) => (format!("{}:{header}", pair.key), value),
         _ => (pair.key.to_owned(), pair.value),

@@ -1,17 +1,18 @@
-//! What can be wrong with a text, and where.
+//! Faults of a text, each with its place.
 //!
-//! A fault is one of six kinds, because they ask for different answers: a slip of the pen
-//! ([`TextError::Syntax`], [`TextError::Unknown`], [`TextError::Value`]), a rule that cannot mean
-//! what it says ([`TextError::Prerequisite`], [`TextError::Contradiction`]), a rule that is fine
-//! but too much for this version ([`TextError::Unsupported`]), and a text beyond the limits.
+//! There are six kinds, as they ask for different fixes: a slip of the pen
+//! ([`TextError::Syntax`], [`TextError::Unknown`], [`TextError::Value`]), a rule that cannot
+//! mean what it says ([`TextError::Prerequisite`], [`TextError::Contradiction`]), a valid rule
+//! that this version does not support ([`TextError::Unsupported`]), and a text beyond the
+//! limits.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// A place in a text: line and column count from 1, columns in characters.
+/// A place in a text; lines and columns count from 1, columns in characters.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// The text's name: a file's path, or what the caller calls it.
+    /// The text's name: a file's path, or a name that the caller chose.
     pub file: Arc<str>,
     /// The line.
     pub line: u32,
@@ -25,11 +26,11 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why a text was refused; nothing of it was loaded.
+/// Why a text was refused; none of it was loaded.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TextError {
-    /// The text is not shaped as it must be.
+    /// The text is malformed.
     #[error("{place}: {what}")]
     Syntax {
         /// Where.
@@ -37,36 +38,36 @@ pub enum TextError {
         /// What is wrong, and what to write.
         what: Box<str>,
     },
-    /// A word that is no field, action, keyword or port.
+    /// An unknown field, action, keyword or port.
     #[error("{place}: unknown {kind} `{name}`; {advice}")]
     Unknown {
         /// Where.
         place: Place,
-        /// What the word was taken for.
+        /// The kind of word that was expected.
         kind: &'static str,
         /// The word.
         name: Box<str>,
         /// What to do about it.
         advice: Box<str>,
     },
-    /// A value that its place does not take.
+    /// A value that is not valid here.
     #[error("{place}: `{value}` is not {expected}")]
     Value {
         /// Where.
         place: Place,
         /// The value.
         value: Box<str>,
-        /// What would be one.
+        /// Description of valid values.
         expected: Box<str>,
     },
-    /// A field that only some packets have, in a rule that does not ask for such packets.
+    /// A field that only some packets have, in a rule that does not match on such packets.
     #[error("{place}: `{field}` needs {needs}; say so in the rule's match")]
     Prerequisite {
         /// Where.
         place: Place,
         /// The field or action.
         field: Box<str>,
-        /// What the rule must match for it.
+        /// The condition that the rule must have for it.
         needs: &'static str,
     },
     /// Two conditions of one rule that no packet meets together.
@@ -77,17 +78,17 @@ pub enum TextError {
         /// The second.
         field: Box<str>,
     },
-    /// Something that exists in Open vSwitch and not here.
+    /// A feature of Open vSwitch that is missing here.
     #[error("{place}: `{name}` is not supported; {}", used_by(*.lines))]
     Unsupported {
         /// Where.
         place: Place,
         /// What is missing: a field, an action, or an option.
         name: Box<str>,
-        /// Lines of the text that use it; this is the first.
+        /// Number of lines that use it; this is the first.
         lines: usize,
     },
-    /// More than a text may have of something.
+    /// The text exceeds a limit.
     #[error("{place}: {what} than the limit of {limit}; {}", less_of(.what))]
     Limit {
         /// Where.
@@ -114,7 +115,7 @@ impl TextError {
     }
 }
 
-/// How a [`TextError::Limit`] begins that is about the text as a whole.
+/// How a [`TextError::Limit`] about the whole text begins.
 pub(super) const WHOLE_TEXT: &str = "the text has more";
 
 fn less_of(what: &str) -> &'static str {
@@ -131,14 +132,14 @@ fn used_by(lines: usize) -> String {
     }
 }
 
-/// Why a text that is read in a stream was refused; nothing of it was loaded.
+/// Why a text read from a stream was refused; none of it was loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// It cannot be read, or is no text in UTF-8.
+    /// The stream cannot be read, or is not UTF-8.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// What is wrong with it.
+    /// The faults of the text.
     #[error("the text has {} faults", .0.len())]
     Text(Vec<TextError>),
 }

@@ -1,15 +1,15 @@
-//! The names of fields: what each covers, how it is spelt, and what it needs.
+//! The names of fields: which bits each covers, how it is spelt, and what it needs.
 //!
-//! A name is not always a field of the catalogue: `xreg0` covers two registers, `vlan_pcp` a part
-//! of the tag, `nw_tos` a field two bits higher up. So a name has *pieces*: runs of its own bits
-//! with the bits of catalogue fields that they are.
+//! A name is not always a field of the catalogue: `xreg0` covers two registers, `vlan_pcp` a
+//! part of the tag, `nw_tos` a field shifted up by two bits. So a name has *pieces*, which map
+//! runs of its bits to bits of catalogue fields.
 //!
-//! Names are Open vSwitch's (`ovs-fields(7)`), with their aliases and the NXM and OXM names. They
-//! are found by binary search in a table that is sorted at the first use, by length and then by
-//! bytes, so that most comparisons look at one number.
+//! Names are Open vSwitch's (`ovs-fields(7)`), with their aliases and the NXM and OXM names.
+//! They are found by binary search in a table that is sorted at the first use, by length and
+//! then by bytes, so that most comparisons look at one number.
 //!
-//! Names of Open vSwitch's that have no field here are known as such ([`is_missing`]), so that a
-//! rule that uses one is told what is missing rather than that it is misspelt.
+//! Open vSwitch names without a field here are listed too ([`is_missing`]). So a rule that
+//! uses one is told what is missing, rather than that the name is misspelt.
 
 use std::sync::LazyLock;
 
@@ -18,7 +18,7 @@ use thalweg_packet::standard as f;
 
 use super::shape::Needs;
 
-/// How a name's value is spelt, and what is peculiar about it.
+/// How a name's value is spelt, and its special rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Format {
     Decimal,
@@ -26,7 +26,7 @@ pub(super) enum Format {
     Ethernet,
     Ipv4,
     Ipv6,
-    /// A port by number or name. A match speaks of the whole field, an action of 16 bits.
+    /// A port by number or name. A match uses the whole field, an action 16 bits.
     Port,
     Fragment,
     TcpFlags,
@@ -34,13 +34,13 @@ pub(super) enum Format {
     DlVlan,
     /// The priority of a tag; writing adds a tag.
     DlVlanPcp,
-    /// The id of a tag, bit 12 telling that there is one.
+    /// The id of a tag; bit 12 says that there is one.
     VlanVid,
     /// The priority of a tag.
     VlanPcp,
 }
 
-/// A run of a name's bits and the bits of a field that they are.
+/// A run of a name's bits, and the field bits they map to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Piece {
     pub(super) field: FieldId,
@@ -78,7 +78,7 @@ impl Name {
     }
 }
 
-/// The name that `text` is, if it is one.
+/// Finds a name by its spelling.
 pub(super) fn find(text: &str) -> Option<&'static Name> {
     let place = |text: &str| {
         INDEX.binary_search_by(|(spelling, _)| {
@@ -91,7 +91,7 @@ pub(super) fn find(text: &str) -> Option<&'static Name> {
     Some(INDEX[found].1)
 }
 
-/// The name that stands for a field in what is printed, if there is one for it.
+/// The name to print for a field, if it has one.
 pub(super) fn name_of(field: FieldId) -> Option<&'static Name> {
     let place = BY_FIELD
         .binary_search_by_key(&field, |entry| entry.0)
@@ -99,7 +99,7 @@ pub(super) fn name_of(field: FieldId) -> Option<&'static Name> {
     Some(BY_FIELD[place].1)
 }
 
-/// The name that stands for a hashed field in what is printed, if there is one for it.
+/// The name to print for a hashed field, if it has one.
 pub(super) fn hashed_name(field: FieldId, only_with: Option<FieldId>) -> Option<&'static Name> {
     let of_header =
         |name: &&Name| name.pieces[0].field == field && name.needs.header() == only_with;
@@ -109,7 +109,7 @@ pub(super) fn hashed_name(field: FieldId, only_with: Option<FieldId>) -> Option<
     }
 }
 
-/// The name of 64 or 128 bits that begins with this register.
+/// The name of 64 or 128 bits that begins with register `first`.
 pub(super) fn wide_register(first: FieldId, registers: u16) -> Option<&'static Name> {
     let number = first.0.checked_sub(f::REG0.0)?;
     let (names, is_there) = match registers {
@@ -121,7 +121,7 @@ pub(super) fn wide_register(first: FieldId, registers: u16) -> Option<&'static N
     is_there.then(|| names.get(place)).flatten()
 }
 
-/// Whether Open vSwitch has a field of this name, and this program has not.
+/// Whether Open vSwitch has a field of this name that is missing here.
 #[rustfmt::skip]
 pub(super) fn is_missing(name: &str) -> bool {
     let name = name.strip_suffix("_W").unwrap_or(name);
@@ -162,7 +162,7 @@ static INDEX: LazyLock<Vec<(&'static str, &'static Name)>> = LazyLock::new(|| {
     index
 });
 
-/// The first name of one piece that covers a field, by field.
+/// For each field, the first name with one piece that covers it; sorted by field.
 static BY_FIELD: LazyLock<Vec<(FieldId, &'static Name)>> = LazyLock::new(|| {
     let names = NAMES.iter().chain(&REGS);
     let mut by_field: Vec<_> = names.map(|name| (name.pieces[0].field, name)).collect();
@@ -180,7 +180,7 @@ const fn piece(field: FieldId, field_offset: u16, name_offset: u16, width_bits: 
     }
 }
 
-/// A name that is a field of the catalogue, bit for bit.
+/// The pieces of a name that equals a catalogue field, bit for bit.
 macro_rules! whole {
     ($field:expr, $width:expr) => {
         const { &[piece($field, 0, 0, $width)] }
@@ -219,7 +219,7 @@ use Format::{
 };
 use Needs::Nothing;
 
-/// The names of fields other than registers. The first name of a field is the one to print.
+/// The names of fields other than registers. The first name of a field is the one printed.
 #[rustfmt::skip]
 static NAMES: [Name; 51] = [
     name(&["in_port"], &["NXM_OF_IN_PORT"], (16, whole!(f::IN_PORT, 16)), Port, Nothing, WRITE),

@@ -1,13 +1,13 @@
 //! Files: rules, groups and changes, line by line.
 //!
 //! A file is read whole or not at all. Every line is read, so that all faults are reported at
-//! once, up to [`MAX_ERRORS`]; what is not supported is reported once, with the number of lines
-//! that use it. From a stream, lines are read one at a time, and what would be too long or too
-//! much ends the reading where it is: memory is bounded, however long the stream.
+//! once, up to [`MAX_ERRORS`]. Each unsupported feature is reported once, with the number of
+//! lines that use it. A stream is read one line at a time, and reading stops at a line or a
+//! count beyond the limits. So memory is bounded, however long the stream.
 //!
-//! A change file says what happens to the rules while packets pass. A line that begins with `@N`
-//! takes effect before packet `N`, counted from 0; one without, together with the line before it
-//! in position, but as a change of its own. Lines between `bundle {` and `}` are one change:
+//! A change file says how rules change while packets pass. A line that begins with `@N` takes
+//! effect before packet `N`, counted from 0. A line without `@N` has the position of the line
+//! before it, but is its own change. Lines between `bundle {` and `}` are one change:
 //!
 //! ```text
 //! table=0,priority=10,actions=drop            # before the first packet
@@ -18,7 +18,7 @@
 //! }
 //! ```
 //!
-//! Positions never go back.
+//! Positions never decrease.
 
 use std::collections::HashMap;
 use std::io::{BufRead, Error, ErrorKind, Read};
@@ -34,10 +34,10 @@ use super::line::{Line, PortNames};
 use crate::change::{Change, Operation};
 use crate::flow::{Flow, Group};
 
-/// Faults that are reported of one text.
+/// Most faults reported for one text.
 pub const MAX_ERRORS: usize = 100;
 
-/// Bytes that one line may have.
+/// Most bytes in one line.
 pub const MAX_LINE_BYTES: usize = 1 << 18;
 
 /// The rules and groups of a file.
@@ -50,7 +50,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The change that loads them all: groups first, so that rules can name them.
+    /// Turns them into one change: groups first, so that rules can name them.
     pub fn into_change(self) -> Change {
         let groups = self.groups.into_iter().map(Operation::SetGroup);
         let flows = self.flows.into_iter().map(Operation::Add);
@@ -60,16 +60,16 @@ impl Rules {
     }
 }
 
-/// A change, and when it happens.
+/// A change and its position.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlacedChange {
-    /// How many packets have passed when it takes effect.
+    /// Number of packets that have passed when it takes effect.
     pub position: u64,
-    /// What happens.
+    /// The change.
     pub change: Change,
 }
 
-/// Reads texts, remembering action lists and knowing ports by name.
+/// Reads texts; shares action lists and knows ports by name.
 ///
 /// ```
 /// use thalweg_packet::PortId;
@@ -95,7 +95,7 @@ impl Default for Parser<'_> {
 }
 
 impl<'a> Parser<'a> {
-    /// A parser that knows ports by number only.
+    /// Creates a parser that knows ports by number only.
     pub fn new() -> Parser<'a> {
         Parser {
             ports: &|_| None,
@@ -104,12 +104,12 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Finds ports by name as well.
+    /// Lets the parser find ports by name too.
     pub fn with_ports(self, ports: &'a dyn Fn(&str) -> Option<thalweg_packet::PortId>) -> Self {
         Parser { ports, ..self }
     }
 
-    /// Says which names there are, for the message about one that there is not.
+    /// Sets the list of port names for the message about an unknown port.
     pub fn with_known_ports(self, known_ports: &'a str) -> Self {
         Parser {
             known_ports,
@@ -122,20 +122,20 @@ impl<'a> Parser<'a> {
         &self.interner
     }
 
-    /// Reads one rule, as `ovs-ofctl add-flow` takes it.
+    /// Reads one rule in the syntax of `ovs-ofctl add-flow`.
     ///
     /// # Errors
-    /// If it is not one.
+    /// If the text is not a valid rule.
     pub fn parse_flow(&mut self, text: &str) -> Result<Flow, TextError> {
         self.one("flow", text, |line, text, interner| {
             flow::read_flow(line, text.strip_prefix("add ").unwrap_or(text), interner)
         })
     }
 
-    /// Reads one group, as `ovs-ofctl add-group` takes it.
+    /// Reads one group in the syntax of `ovs-ofctl add-group`.
     ///
     /// # Errors
-    /// If it is not one.
+    /// If the text is not a valid group.
     pub fn parse_group(&mut self, text: &str) -> Result<Group, TextError> {
         self.one("group", text, group::read_group)
     }
@@ -143,12 +143,12 @@ impl<'a> Parser<'a> {
     /// Reads conditions, as `ovs-appctl ofproto/trace` takes a packet.
     ///
     /// # Errors
-    /// If a field is unknown, has no such value, or lacks what it needs.
+    /// If a field is unknown, has no such value, or lacks its prerequisite.
     pub fn parse_match(&mut self, text: &str) -> Result<crate::Match, TextError> {
         self.one("match", text, |line, text, _| flow::read_match(line, text))
     }
 
-    /// Reads a cache entry's key and mask, whatever bits of whatever fields they have.
+    /// Reads a cache entry's key and mask; any bits of any fields are allowed.
     ///
     /// # Errors
     /// If a field is unknown or has no such value.
@@ -171,12 +171,12 @@ impl<'a> Parser<'a> {
     /// Reads one line of a bundle: a rule or group to add, modify or delete.
     ///
     /// # Errors
-    /// If it is none.
+    /// If the text is not a valid operation.
     pub fn parse_operation(&mut self, text: &str) -> Result<Operation, TextError> {
         self.one("operation", text, read_operation)
     }
 
-    /// Reads rules, one a line, as `ovs-ofctl add-flows` takes and `dump-flows` prints them.
+    /// Reads rules, one per line, as `ovs-ofctl add-flows` takes and `dump-flows` prints them.
     ///
     /// # Errors
     /// All faults of the text, at most [`MAX_ERRORS`]; nothing is loaded then.
@@ -188,7 +188,7 @@ impl<'a> Parser<'a> {
         Ok(rules)
     }
 
-    /// The same from a stream, line by line: `limit` rules at most.
+    /// Like [`Parser::parse_rules`] for a stream, line by line; at most `limit` rules.
     ///
     /// # Errors
     /// If it cannot be read, or with all faults of the text, at most [`MAX_ERRORS`].
@@ -205,7 +205,8 @@ impl<'a> Parser<'a> {
         Ok(rules)
     }
 
-    /// Reads groups, one a line, as `ovs-ofctl add-groups` takes and `dump-groups` prints them.
+    /// Reads groups, one per line, as `ovs-ofctl add-groups` takes and `dump-groups` prints
+    /// them.
     ///
     /// # Errors
     /// All faults of the text, at most [`MAX_ERRORS`]; nothing is loaded then.
@@ -218,7 +219,7 @@ impl<'a> Parser<'a> {
         Ok(groups)
     }
 
-    /// The same from a stream, line by line: `limit` groups at most.
+    /// Like [`Parser::parse_groups`] for a stream, line by line; at most `limit` groups.
     ///
     /// # Errors
     /// If it cannot be read, or with all faults of the text, at most [`MAX_ERRORS`].
@@ -253,7 +254,7 @@ impl<'a> Parser<'a> {
         changes.close()
     }
 
-    /// The same from a stream, line by line: `limit` operations at most.
+    /// Like [`Parser::parse_changes`] for a stream, line by line; at most `limit` operations.
     ///
     /// # Errors
     /// If it cannot be read, or with all faults of the text, at most [`MAX_ERRORS`].
@@ -287,7 +288,7 @@ impl<'a> Parser<'a> {
         read(&line, text.trim(), &mut self.interner)
     }
 
-    /// Reads the lines that say something.
+    /// Reads the lines that are not blank or comments.
     fn lines(
         &mut self,
         name: &str,
@@ -307,7 +308,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads the lines of a stream that say something, each as it comes.
+    /// Reads such lines of a stream as they arrive.
     fn stream(
         &mut self,
         name: &str,
@@ -319,21 +320,22 @@ impl<'a> Parser<'a> {
         let mut bytes = Vec::new();
         for index in 0.. {
             bytes.clear();
-            // One more than a line may have, and its end: so that it is seen to be too long.
+            // Enough to see that a line is too long: one byte more than its limit, and its
+            // end.
             let mut limited = stream.by_ref().take(MAX_LINE_BYTES as u64 + 2);
             if limited.read_until(b'\n', &mut bytes)? == 0 {
                 break;
             }
             let text = std::str::from_utf8(&bytes);
             let text = text.map_err(|error| Error::new(ErrorKind::InvalidData, error))?;
-            // As `str::lines` has it.
+            // Strips line ends like `str::lines`.
             let text = match text.strip_suffix('\n') {
                 Some(line) => line.strip_suffix('\r').unwrap_or(line),
                 None => text,
             };
             let line = self.line(&file, index, text);
             let said = self.take_line(&line, &mut read);
-            // The rest of a line that is too long would be taken for another.
+            // The rest of a line that is too long would be read as another line.
             let is_cut = text.len() > MAX_LINE_BYTES;
             let is_full = said.as_ref().is_err_and(is_of_whole_text);
             faults.note(said);
@@ -374,16 +376,16 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The faults of a text so far.
+/// Collects the faults of a text.
 #[derive(Default)]
 struct Faults {
     errors: Vec<TextError>,
-    /// Where among them those are that tell of something unsupported, by its name.
+    /// By name: the index in `errors` of the fault about an unsupported feature.
     unsupported: HashMap<Box<str>, usize>,
 }
 
 impl Faults {
-    /// Notes a line's fault, if it has one.
+    /// Records a line's fault, if it has one.
     fn note(&mut self, said: Parsed<()>) {
         let Err(error) = said else { return };
         if let TextError::Unsupported { name, .. } = &error {
@@ -441,7 +443,7 @@ fn read_only_group<'l>(
     }
 }
 
-/// What is counted of a text; each begins with [`WHOLE_TEXT`].
+/// Limit messages; each begins with [`WHOLE_TEXT`].
 const RULES: &str = "the text has more rules";
 const GROUPS: &str = "the text has more groups";
 const OPERATIONS: &str = "the text has more operations";
@@ -450,7 +452,7 @@ fn is_of_whole_text(error: &TextError) -> bool {
     matches!(error, TextError::Limit { what, .. } if what.starts_with(WHOLE_TEXT))
 }
 
-/// Refuses what is more than there may be.
+/// Fails if the limit is reached.
 fn check_room(
     line: &Line<'_>,
     text: &str,
@@ -469,7 +471,7 @@ fn check_room(
 struct Changes {
     done: Vec<PlacedChange>,
     position: u64,
-    /// The bundle being read, and where it began.
+    /// The bundle being read, and its place.
     open: Option<(Change, super::error::Place)>,
     operations: usize,
 }
@@ -524,7 +526,7 @@ impl Changes {
         Ok(())
     }
 
-    /// All changes, if none is open.
+    /// Returns all changes; fails if a bundle is still open.
     fn close(self) -> Result<Vec<PlacedChange>, Vec<TextError>> {
         match self.open {
             None => Ok(self.done),
@@ -555,7 +557,7 @@ fn read_operation<'l>(
     flow::read_operation(line, text, interner)
 }
 
-/// Whether a line is the head of a reply that `ovs-ofctl` printed.
+/// Whether a line is the header of a reply printed by `ovs-ofctl`.
 fn is_header(text: &str) -> bool {
     let is_reply = text.starts_with("OFPST_") || text.starts_with("NXST_");
     is_reply && text.contains(" reply")

@@ -1,10 +1,10 @@
 //! One rule, as `ovs-ofctl add-flow` takes it and `dump-flows` prints it.
 //!
-//! A rule is pairs in any order, the actions last: keywords (`table`, `priority`, ...), conditions,
-//! `actions=`. What a dump adds (counters, ages) is skipped. So are `importance` and the flags that
-//! ask for no counters (`no_packet_counts`, `no_byte_counts`): they change no packet. And so is
-//! `check_overlap` in a file of rules, where a dump says what was checked once; in a change it is
-//! done.
+//! A rule is pairs in any order, the actions last: keywords (`table`, `priority`, ...),
+//! conditions, `actions=`. Counters and ages from a dump are skipped. So are `importance` and
+//! the flags that ask for no counters (`no_packet_counts`, `no_byte_counts`), as they change
+//! no packet. `check_overlap` is skipped in a file of rules, where a dump records a check made
+//! earlier; in a change the check is made.
 
 use super::actions::{ActionReader, group_id, output, table_id};
 use super::error::Parsed;
@@ -20,7 +20,7 @@ use crate::check::form::Owner;
 use crate::flow::{DEFAULT_PRIORITY, Flow, HashedField};
 use crate::matching::Match;
 
-/// What a line asks for.
+/// The command of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Command {
     Add,
@@ -31,7 +31,7 @@ pub(super) enum Command {
 }
 
 impl Command {
-    /// The command that a line begins with, and the rest; `Add` if it names none.
+    /// Splits off the command at the start of a line; `Add` if there is none.
     pub(super) fn split(text: &str) -> (Command, &str) {
         let end = text.find([' ', '\t', ',']).unwrap_or(text.len());
         let command = match &text[..end] {
@@ -54,7 +54,7 @@ impl Command {
     }
 }
 
-/// What was read of a rule, its actions still text.
+/// A rule as read so far; its actions are still text.
 struct Rule<'a> {
     table: Option<TableId>,
     priority: Option<u16>,
@@ -80,7 +80,7 @@ pub(super) fn read_flow<'a>(
     read_checked_flow(line, text, interner).map(|(flow, _)| flow)
 }
 
-/// Reads a rule to be added, and whether it asks not to overlap others.
+/// Reads a rule to be added, and whether it asks for the overlap check.
 fn read_checked_flow<'a>(
     line: &'a Line<'a>,
     text: &'a str,
@@ -103,7 +103,7 @@ fn read_checked_flow<'a>(
     Ok((flow, rule.checks_overlap))
 }
 
-/// Reads what is to be done with rules.
+/// Reads an operation on rules.
 pub(super) fn read_operation<'a>(
     line: &'a Line<'a>,
     text: &'a str,
@@ -159,7 +159,7 @@ fn read_actions<'a>(
     reader.list(actions, Owner::Rule, 1)
 }
 
-/// Refuses an instruction that leads back, where the rule's table is known.
+/// Refuses a goto that does not lead forward, where the rule's table is known.
 fn check_goto<'a>(
     line: &'a Line<'a>,
     rule: &Rule<'a>,
@@ -169,7 +169,7 @@ fn check_goto<'a>(
     let Some(Action::Goto(to)) = actions.last().filter(|last| leads_back(last, table)) else {
         return Ok(());
     };
-    // It is there, as it was read: the last of the list that is called so.
+    // The list was already read, so the last `goto_table` in it is there.
     let mut pairs = line.pairs(rule.actions.unwrap_or_default());
     let mut place = line.text;
     while let Some(pair) = pairs.next()? {
@@ -227,7 +227,7 @@ fn read_rule<'a>(line: &'a Line<'a>, text: &'a str, command: Command) -> Parsed<
 }
 
 impl<'a> Rule<'a> {
-    /// Takes a pair, if it is a keyword.
+    /// Takes the pair if it is a keyword.
     fn take_keyword(&mut self, line: &Line<'a>, pair: Pair<'a>, command: Command) -> Parsed<bool> {
         let is_flow = command.has_actions();
         match pair.key {
@@ -262,7 +262,7 @@ impl<'a> Rule<'a> {
         Ok(true)
     }
 
-    /// A cookie is given to a rule that is added, and looked for in others.
+    /// Takes a cookie: a rule that is added gets it; other commands select by it.
     fn take_cookie(&mut self, line: &Line<'a>, pair: Pair<'a>, command: Command) -> Parsed<()> {
         let Some((cookie, mask)) = pair.value.split_once('/') else {
             if command != Command::Add {
@@ -299,7 +299,7 @@ fn out_group(line: &Line<'_>, value: &str) -> Parsed<Option<GroupId>> {
     }
 }
 
-/// Reads conditions alone, as `ofproto/trace` takes a packet.
+/// Reads only conditions, as `ofproto/trace` takes a packet.
 pub(super) fn read_match<'a>(line: &'a Line<'a>, text: &'a str) -> Parsed<Match> {
     let mut conditions = Conditions::new(line);
     let mut pairs = line.pairs(text);
@@ -311,7 +311,7 @@ pub(super) fn read_match<'a>(line: &'a Line<'a>, text: &'a str) -> Parsed<Match>
     Ok(conditions.finish()?.0)
 }
 
-/// Fields for the hash of a select group: names, with masks or without.
+/// Reads the hash fields of a select group: names, with or without masks.
 pub(super) fn read_hash_fields<'a>(line: &'a Line<'a>, text: &'a str) -> Parsed<Vec<HashedField>> {
     let mut hashed: Vec<HashedField> = Vec::new();
     let mut pairs = line.pairs(text);

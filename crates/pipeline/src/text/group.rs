@@ -5,10 +5,10 @@
 //!     bucket=bucket_id:0,weight:100,watch_port:1,actions=output:2,bucket=output:3
 //! ```
 //!
-//! A bucket runs up to the next `bucket=`. Its own properties come first; what follows are
-//! actions, with `actions=` before them or not. Buckets without a number get the next free one.
-//! The fields of a hash are remembered with their masks. `dp_hash` is a hash of the datapath's
-//! choosing, and chooses here as the default does.
+//! A bucket extends to the next `bucket=`. Its own properties come first; the rest are
+//! actions, with or without `actions=` before them. Buckets without a number get the next free
+//! one. Hash fields keep their masks. `dp_hash` leaves the hash to the datapath; here it
+//! chooses like the default.
 
 use super::actions::{ActionReader, group_id};
 use super::error::Parsed;
@@ -21,7 +21,7 @@ use crate::change::Operation;
 use crate::check::form::{MAX_BUCKET, MAX_BUCKETS, MAX_GROUP, Owner};
 use crate::flow::{Bucket, Group, GroupKind, Selection, SelectionMethod};
 
-/// Whether a line speaks of a group.
+/// Whether a line is about a group.
 pub(super) fn is_group(text: &str) -> bool {
     let words = [
         "group ",
@@ -37,7 +37,7 @@ pub(super) fn is_group(text: &str) -> bool {
         || after_command.is_some_and(|rest| rest.starts_with("group_id="))
 }
 
-/// Reads what is to be done with a group.
+/// Reads an operation on a group.
 pub(super) fn read_operation<'a>(
     line: &'a Line<'a>,
     text: &'a str,
@@ -108,7 +108,7 @@ pub(super) fn read_group<'a>(
     Ok(Group { id, kind, buckets })
 }
 
-/// How a select group chooses, of which at least one word is said.
+/// Reads how a select group chooses; at least one of the words is present.
 fn read_selection(
     line: &Line<'_>,
     method: Option<Pair<'_>>,
@@ -148,7 +148,7 @@ fn read_kind(line: &Line<'_>, value: &str) -> Parsed<GroupKind> {
     }
 }
 
-/// What stands before the first bucket, and the text of the buckets.
+/// Splits the text before the first bucket from the buckets.
 fn split_buckets(text: &str) -> (&str, &str) {
     match text.find("bucket=") {
         Some(start) => text.split_at(start),
@@ -194,7 +194,7 @@ fn read_buckets<'a>(
     Ok(buckets.collect())
 }
 
-/// One bucket, and its number if it has one.
+/// Reads one bucket, and its number if it has one.
 fn read_bucket<'a>(
     line: &'a Line<'a>,
     text: &'a str,

@@ -1,8 +1,8 @@
-//! One allocation for equal action lists.
+//! Shares one allocation among equal action lists.
 //!
-//! Half a million rules of a switch have a few hundred different action lists. The parser keeps
-//! every list that it has seen, so that equal ones are one allocation: memory is saved, and two
-//! lists can be found equal by comparing addresses.
+//! Half a million rules of a switch have a few hundred different action lists. The parser
+//! keeps every list that it has seen, so that equal lists are one allocation. This saves
+//! memory, and lets two lists be compared by address.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -27,7 +27,7 @@ pub struct Interner {
 }
 
 impl Interner {
-    /// The shared list that equals this one.
+    /// Returns the shared list that equals `actions`.
     pub fn intern(&mut self, actions: Vec<Action>) -> Actions {
         if let Some(list) = self.lists.get(actions.as_slice()) {
             return list.clone();
@@ -37,12 +37,12 @@ impl Interner {
         list
     }
 
-    /// How many different lists there are.
+    /// The number of different lists.
     pub fn len(&self) -> usize {
         self.lists.len()
     }
 
-    /// Whether no list was seen.
+    /// Whether no list has been seen.
     pub fn is_empty(&self) -> bool {
         self.lists.is_empty()
     }

@@ -1,11 +1,12 @@
 //! One line of a text, cut into pairs of key and value.
 //!
-//! Parts of a line are plain `&str` slices of it; [`Line::place`] finds a part's column from where
-//! it lies in memory, so that parsing carries no positions around and a fault still has one.
+//! Parts of a line are plain `&str` slices of it. [`Line::place`] computes a part's column
+//! from its address, so that the parser need not carry positions and each fault still has one.
 //!
-//! The cutting is Open vSwitch's (`ofputil_parse_key_value`): pairs are separated by commas and
-//! white space; a key ends at `:`, `=` or `(`; a value ends at the next separator outside
-//! parentheses, or, behind `(`, at the parenthesis that closes it. `(x)->y` is one value.
+//! Cutting follows Open vSwitch (`ofputil_parse_key_value`). Pairs are separated by commas and
+//! white space. A key ends at `:`, `=` or `(`. A value ends at the next separator outside
+//! parentheses or, if it begins with `(`, at the parenthesis that closes it. `(x)->y` is one
+//! value.
 
 use std::sync::Arc;
 
@@ -16,19 +17,19 @@ use super::error::{Parsed, Place, TextError};
 /// Finds a port by its name.
 pub(super) type PortNames<'a> = &'a dyn Fn(&str) -> Option<PortId>;
 
-/// A line being parsed: where it comes from, and what its names mean.
+/// A line being parsed, with its origin and the names it may use.
 #[derive(Clone, Copy)]
 pub(super) struct Line<'a> {
     pub(super) file: &'a Arc<str>,
     pub(super) number: u32,
     pub(super) text: &'a str,
     pub(super) ports: PortNames<'a>,
-    /// The names of ports, for a message; empty if there are none.
+    /// The names of ports, for the message about an unknown one; empty if there are none.
     pub(super) known_ports: &'a str,
 }
 
 impl<'a> Line<'a> {
-    /// Where `part` begins; the line's start if it is not a part of it.
+    /// The place where `part` begins; the line's start if `part` is not in the line.
     pub(super) fn place(&self, part: &str) -> Place {
         let offset = (part.as_ptr() as usize).wrapping_sub(self.text.as_ptr() as usize);
         let before = self.text.get(..offset).unwrap_or_default();
@@ -61,7 +62,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// A port that does not exist.
+    /// The error for a port that does not exist.
     pub(super) fn unknown_port(&self, part: &str, kind: &'static str) -> TextError {
         let advice = match self.known_ports {
             "" => "give its number, or the name of a port that exists".to_owned(),
@@ -123,7 +124,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// A part of the text for a message, cut short.
+/// A part of the text, cut short for a message.
 pub(super) fn excerpt(part: &str) -> Box<str> {
     const LONGEST: usize = 60;
     match part.char_indices().nth(LONGEST) {
@@ -132,7 +133,7 @@ pub(super) fn excerpt(part: &str) -> Box<str> {
     }
 }
 
-/// What stands between a key and its value.
+/// The character between a key and its value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mark {
     /// Nothing: the key stands alone.
@@ -150,19 +151,19 @@ pub(super) struct Pair<'a> {
     pub(super) mark: Mark,
 }
 
-/// The pairs of a part, one after the other.
+/// Iterates over the pairs of a part.
 pub(super) struct Pairs<'a> {
     line: &'a Line<'a>,
     rest: &'a str,
 }
 
 impl<'a> Pairs<'a> {
-    /// What has not been taken yet.
+    /// The text not yet taken.
     pub(super) fn rest(&self) -> &'a str {
         self.rest
     }
 
-    /// The next key, its value still in [`Pairs::rest`]; `None` at the end.
+    /// Takes the next key, leaving its value in [`Pairs::rest`]; `None` at the end.
     pub(super) fn key(&mut self) -> Option<(&'a str, Mark)> {
         let start = self.rest.bytes().position(|byte| !is_separator(byte))?;
         let text = &self.rest[start..];
@@ -178,7 +179,7 @@ impl<'a> Pairs<'a> {
         Some((&text[..end], mark))
     }
 
-    /// The value behind a key.
+    /// Takes the value after a key.
     pub(super) fn value(&mut self, mark: Mark) -> Parsed<&'a str> {
         let end = match mark {
             Mark::None => return Ok(&self.rest[..0]),
@@ -197,7 +198,7 @@ impl<'a> Pairs<'a> {
         Ok(value)
     }
 
-    /// The next pair; `None` at the end.
+    /// Takes the next pair; `None` at the end.
     pub(super) fn next(&mut self) -> Parsed<Option<Pair<'a>>> {
         let Some((key, mark)) = self.key() else {
             return Ok(None);
@@ -206,7 +207,7 @@ impl<'a> Pairs<'a> {
         Ok(Some(Pair { key, value, mark }))
     }
 
-    /// Where the word that begins at `from` ends: at a separator outside parentheses.
+    /// Finds the end of the word that begins at `from`: a separator outside parentheses.
     fn end_of_word(&self, from: usize) -> Parsed<usize> {
         let bytes = self.rest.as_bytes();
         let mut index = from;
@@ -220,7 +221,7 @@ impl<'a> Pairs<'a> {
         Ok(index)
     }
 
-    /// Where the parenthesis that was opened before `from` is closed.
+    /// Finds the parenthesis that closes one opened before `from`.
     fn end_of_group(&self, from: usize) -> Parsed<usize> {
         let mut level = 1;
         for (index, byte) in self.rest.bytes().enumerate().skip(from) {

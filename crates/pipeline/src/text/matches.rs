@@ -1,8 +1,8 @@
-//! Matches: from pairs of name and value to conditions on fields.
+//! Matches: turns pairs of name and value into conditions on fields.
 //!
-//! What a name means can depend on the rest of the rule: `nw_src` is `arp_spa` in a rule for ARP,
-//! and a port needs a protocol. So conditions are collected first, in the order of the text, and
-//! turned into a [`Match`] when the rule's match has been read to its end:
+//! A name's meaning can depend on the rest of the rule: `nw_src` is `arp_spa` in a rule for
+//! ARP, and a port needs a protocol. So conditions are collected first, in the order of the
+//! text, and turned into a [`Match`] when the whole match has been read:
 //!
 //! ```text
 //!   collect: tcp | dl_type, nw_proto, ...  -> shape, conditions
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! OpenFlow 1.0 had one set of names for all packets, and its switches printed all of them. So
-//! `nw_tos`, `tp_src` and `tp_dst` of a rule for packets other than IP say nothing, and the two
-//! ports of a rule for ICMP are type and code. Open vSwitch reads them so, too.
+//! `nw_tos`, `tp_src` and `tp_dst` are ignored in a rule for packets other than IP, and the
+//! two ports of a rule for ICMP are type and code. Open vSwitch reads them the same way.
 
 use thalweg_packet::FieldId;
 use thalweg_packet::standard as f;
@@ -27,7 +27,7 @@ use super::shape::{
 use super::value::{Masked, ones};
 use crate::matching::Match;
 
-/// The words that stand for an EtherType, and perhaps a protocol.
+/// Words for an EtherType, and perhaps a protocol.
 const SHORTHANDS: [(&str, u16, u8); 17] = [
     ("ip", ETHER_TYPE_IPV4, 0),
     ("tcp", ETHER_TYPE_IPV4, PROTOCOL_TCP),
@@ -48,7 +48,7 @@ const SHORTHANDS: [(&str, u16, u8); 17] = [
     ("mplsm", ETHER_TYPE_MPLS_MULTICAST, 0),
 ];
 
-/// The EtherType and the protocol that a word stands for.
+/// The EtherType and the protocol of a shorthand word.
 pub(super) fn shorthand(word: &str) -> Option<(u16, u8)> {
     let found = SHORTHANDS.iter().find(|entry| entry.0 == word)?;
     Some((found.1, found.2))
@@ -57,14 +57,14 @@ pub(super) fn shorthand(word: &str) -> Option<(u16, u8)> {
 /// A condition as it was written.
 struct Condition<'a> {
     name: &'static Name,
-    /// The name as written, for faults.
+    /// The name as written, for error messages.
     key: &'a str,
     bits: Masked,
-    /// Written with brackets: the bits are the name's own, without its peculiarities.
+    /// Written with brackets: plain bits of the name, without its special rules.
     is_subfield: bool,
 }
 
-/// A rule's match, half read.
+/// A rule's match, partly read.
 pub(super) struct Conditions<'a> {
     line: &'a Line<'a>,
     matching: Match,
@@ -82,7 +82,7 @@ impl<'a> Conditions<'a> {
         }
     }
 
-    /// Takes a pair, if it is a condition.
+    /// Takes the pair if it is a condition.
     pub(super) fn take(&mut self, pair: Pair<'a>) -> Parsed<bool> {
         if pair.value.is_empty()
             && let Some((ether_type, protocol)) = shorthand(pair.key)
@@ -93,7 +93,7 @@ impl<'a> Conditions<'a> {
             }
             return Ok(true);
         }
-        // `eth` is what megaflows say of a packet that begins with Ethernet, as all do here.
+        // Megaflows say `eth` for a packet that begins with Ethernet, as all do here.
         if pair.key == "eth" && pair.value.is_empty() {
             return Ok(true);
         }
@@ -122,12 +122,12 @@ impl<'a> Conditions<'a> {
             key: pair.key,
             bits: Masked { value: 0, mask: 0 },
             is_subfield: match name.format {
-                // With brackets these are bits: no words, no bit 12.
+                // With brackets these are plain bits: no words, no bit 12.
                 Format::Fragment | Format::VlanVid => !brackets.is_empty(),
                 _ => !matches!(brackets, "" | "[]"),
             },
         };
-        // A port is a port, however much of it is named.
+        // A port is matched as a whole, even if only some of its bits are named.
         if name.format == Format::Port && condition.is_subfield {
             self.part_of(name, brackets, "0")?;
             condition.is_subfield = false;
@@ -141,7 +141,7 @@ impl<'a> Conditions<'a> {
         Ok(true)
     }
 
-    /// The bits of `NAME[a..b]=value`.
+    /// Reads the bits of `NAME[a..b]=value`.
     fn part_of(&self, name: &'static Name, brackets: &'a str, value: &'a str) -> Parsed<Masked> {
         let (offset, width) = self.line.bit_range(name, brackets)?;
         let is_whole = offset == 0 && width == name.width_bits;
@@ -154,7 +154,7 @@ impl<'a> Conditions<'a> {
         Ok(Masked { value, mask })
     }
 
-    /// Takes in what a condition says about the packet's headers.
+    /// Records what a condition implies about the packet's headers.
     fn learn(&mut self, condition: &Condition<'a>) -> Parsed<()> {
         let Masked { value, mask } = condition.bits;
         match condition.name.pieces[0].field {
@@ -176,13 +176,13 @@ impl<'a> Conditions<'a> {
         self.matching
             .add(field, value, mask)
             .map_err(|_| self.line.contradiction(key))?;
-        // VLAN conditions can add up to a tag, so the shape takes the sum.
+        // VLAN conditions can together imply a tag, so the shape learns their union.
         let value = self.matching.term(field).map_or(0, |term| term.value);
         self.shape.learn(field, value);
         Ok(())
     }
 
-    /// The match, and what it says about the packet's headers.
+    /// Returns the match, and what it implies about the packet's headers.
     pub(super) fn finish(mut self) -> Parsed<(Match, Shape)> {
         let shape = self.shape;
         for condition in std::mem::take(&mut self.conditions) {
@@ -213,26 +213,26 @@ impl<'a> Conditions<'a> {
             }
         }
         let shape = Shape::of(&self.matching);
-        // There may be hundreds of thousands of them.
+        // There may be hundreds of thousands of matches.
         self.matching.compact();
         Ok((self.matching, shape))
     }
 }
 
-/// A piece's bits of a name's bits, in place in the piece's field.
+/// The bits of a name that belong to a piece, shifted into place in the piece's field.
 pub(super) fn piece_bits(piece: Piece, bits: Masked) -> (u128, u128) {
     let take =
         |bits: u128| (bits >> piece.name_offset & ones(piece.width_bits)) << piece.field_offset;
     (take(bits.value & bits.mask), take(bits.mask))
 }
 
-/// What a condition means in a rule for ARP, where it differs.
+/// The name and bits that a condition means in a rule for ARP.
 fn in_arp(condition: &Condition<'_>, shape: &Shape) -> (&'static Name, Masked) {
     let (name, bits) = (condition.name, condition.bits);
     let (field, mask) = match name.pieces[0].field {
         f::IP_SRC => (f::ARP_SPA, bits.mask),
         f::IP_DST => (f::ARP_TPA, bits.mask),
-        // The operation is the wider of the two, and is compared whole as well.
+        // The ARP operation is the wider field, and Open vSwitch compares it whole too.
         f::IP_PROTO if bits.mask != 0 => (f::ARP_OP, ones(16)),
         f::IP_PROTO => (f::ARP_OP, 0),
         _ => return (name, bits),
@@ -243,20 +243,21 @@ fn in_arp(condition: &Condition<'_>, shape: &Shape) -> (&'static Name, Masked) {
     }
 }
 
-/// Whether a name of OpenFlow 1.0's is given in a rule for packets that cannot have it.
+/// Whether an OpenFlow 1.0 name is used in a rule for packets that cannot have the field.
 fn is_of_no_meaning(name: &Name, shape: &Shape) -> bool {
     let is_other = shape.ether_type != 0 && !shape.has(Needs::Ip);
     is_other && matches!(name.primary(), "nw_tos" | "tp_src" | "tp_dst")
 }
 
-/// What a port's name without a protocol means in a rule for ICMP: type or code.
+/// The ICMP field (type or code) that a port's name without a protocol means in a rule for
+/// ICMP.
 fn in_icmp(name: &Name, bits: Masked, shape: &Shape) -> Option<&'static Name> {
     let field = match name.primary() {
         "tp_src" => f::ICMP_TYPE,
         "tp_dst" => f::ICMP_CODE,
         _ => return None,
     };
-    // Type and code are matched whole.
+    // Type and code are matched only whole.
     let is_whole = bits.mask & 0xff == 0xff;
     fields::name_of(field).filter(|_| is_whole && shape.has(Needs::Icmp))
 }
@@ -277,7 +278,7 @@ fn vlan_bits(condition: &Condition<'_>) -> (u128, u128) {
 }
 
 impl Line<'_> {
-    /// A value of a name with a mask or without, in the name's own notation.
+    /// Reads a name's value, with or without a mask, in the name's own notation.
     pub(super) fn masked_value(&self, name: &'static Name, text: &str) -> Parsed<Masked> {
         if text == "*" {
             return Ok(Masked { value: 0, mask: 0 });
@@ -315,10 +316,10 @@ impl Line<'_> {
         Ok(bits)
     }
 
-    /// An id with bit 12, which tells that there is a tag.
+    /// Reads an id with bit 12, which says that there is a tag.
     fn vlan_vid(&self, text: &str) -> Parsed<Masked> {
         match text.contains('/') {
-            // Bits outside the id and bit 12 are accepted in a mask, as from `vlan_vid=0/0xffff`.
+            // A mask may have bits outside the id and bit 12, as in `vlan_vid=0/0xffff`.
             true => {
                 let bits = self.masked_number(text, 16)?;
                 Ok(Masked {
@@ -333,7 +334,7 @@ impl Line<'_> {
         }
     }
 
-    /// The lowest bit and the width of `[]`, `[bit]` or `[first..last]`.
+    /// Reads the lowest bit and the width of `[]`, `[bit]` or `[first..last]`.
     pub(super) fn bit_range(&self, name: &Name, brackets: &str) -> Parsed<(u16, u16)> {
         if brackets.is_empty() || brackets == "[]" {
             return Ok((0, name.width_bits));

@@ -1,28 +1,30 @@
-//! Rules as text: the syntax of `ovs-ofctl`, read and written.
+//! Rules as text: reads and writes the syntax of `ovs-ofctl`.
 //!
 //! ```text
 //!   text --Parser--> Flow, Group, Match, Operation, PlacedChange --Display--> text
 //!   cache entry --print_megaflow, print_effects--> text
 //! ```
 //!
-//! What people already have is read as it is: files for `ovs-ofctl add-flows`, `add-groups` and
-//! `bundle`, the output of `dump-flows` and `dump-groups`, packets for `ofproto/trace`. Syntax and
-//! meaning are Open vSwitch's (`ovs-fields(7)`, `ovs-actions(7)`, `ovs-ofctl(8)`); what this
-//! program cannot do is refused by name ([`TextError::Unsupported`]), never skipped.
+//! Existing files are read unchanged: files for `ovs-ofctl add-flows`, `add-groups` and
+//! `bundle`, the output of `dump-flows` and `dump-groups`, packets for `ofproto/trace`. Syntax
+//! and meaning are Open vSwitch's (`ovs-fields(7)`, `ovs-actions(7)`, `ovs-ofctl(8)`).
+//! Unsupported features are refused by name ([`TextError::Unsupported`]), never skipped.
 //!
-//! 1. What is printed reads back as the same value, for every value that was read.
+//! 1. Every value that was read prints as a text that reads back as the same value.
 //! 2. A text is read whole or not at all, and all its faults are reported together.
-//! 3. No text makes the parser panic; its work is linear in the text but for nesting, which is
-//!    bounded, as are lines and lists of faults.
-//! 4. A rule that could not mean what it says is refused: a port without a protocol, a value wider
-//!    than its field, two conditions that exclude each other. Open vSwitch accepts some of these
-//!    and ignores the condition.
+//! 3. No text makes the parser panic. Its work is linear in the text except for nesting, which
+//!    is bounded, as are lines and lists of faults.
+//! 4. A rule that cannot mean what it says is refused: a port without a protocol, a value
+//!    wider than its field, two conditions that exclude each other. Open vSwitch accepts some
+//!    of these and ignores the condition.
 //!
-//! Ports above 65,279 and the meaning of reserved numbers are OpenFlow 1.0's, as in Open vSwitch:
-//! [`LOCAL_PORT`] and [`NO_PORT`] are what `in_port=LOCAL` and `set_field:ANY->in_port` speak of.
+//! Ports above 65,279 and the reserved numbers are OpenFlow 1.0's, as in Open vSwitch:
+//! [`LOCAL_PORT`] and [`NO_PORT`] are the numbers in `in_port=LOCAL` and
+//! `set_field:ANY->in_port`.
 //!
-//! A line is cut into pairs (`line`), whose keys are looked up (`fields`, `matches`, `actions`);
-//! what a rule's match says about the packet (`shape`) decides which fields it may use.
+//! A line is cut into pairs (`line`), whose keys are looked up (`fields`, `matches`,
+//! `actions`). What a rule's match implies about the packet (`shape`) decides which fields it
+//! may use.
 
 mod actions;
 mod datapath;
@@ -48,7 +50,7 @@ pub use value::{LOCAL_PORT, NO_PORT};
 use crate::flow::{Flow, Group};
 use crate::matching::Match;
 
-/// Reads one rule, as `ovs-ofctl add-flow` takes it.
+/// Reads one rule in the syntax of `ovs-ofctl add-flow`.
 ///
 /// ```
 /// use thalweg_pipeline::text::parse_flow;
@@ -59,7 +61,7 @@ use crate::matching::Match;
 /// ```
 ///
 /// # Errors
-/// If it is not one.
+/// If the text is not a valid rule.
 pub fn parse_flow(text: &str) -> Result<Flow, TextError> {
     Parser::new().parse_flow(text)
 }
@@ -67,13 +69,13 @@ pub fn parse_flow(text: &str) -> Result<Flow, TextError> {
 /// Reads conditions, as `ovs-appctl ofproto/trace` takes a packet.
 ///
 /// # Errors
-/// If a field is unknown, has no such value, or lacks what it needs.
+/// If a field is unknown, has no such value, or lacks its prerequisite.
 pub fn parse_match(text: &str) -> Result<Match, TextError> {
     Parser::new().parse_match(text)
 }
 
-/// Reads a cache entry's key and mask, as [`print_megaflow`] prints them in OpenFlow's spelling, or
-/// a [`Match`] of any bits as it prints itself.
+/// Reads a cache entry's key and mask, as [`print_megaflow`] prints them in OpenFlow's
+/// spelling. Also reads any [`Match`] as it prints itself.
 ///
 /// ```
 /// use thalweg_pipeline::text::parse_megaflow;
@@ -89,8 +91,8 @@ pub fn parse_megaflow(text: &str) -> Result<Match, TextError> {
     Parser::new().parse_megaflow(text)
 }
 
-/// Reads a cache entry's key and mask, as [`print_megaflow`] prints them in the datapath's spelling
-/// and `ovs-appctl dpctl/dump-flows` does.
+/// Reads a cache entry's key and mask in the datapath's spelling, as printed by
+/// [`print_megaflow`] and `ovs-appctl dpctl/dump-flows`.
 ///
 /// ```
 /// use thalweg_pipeline::text::parse_datapath_flow;
@@ -106,7 +108,7 @@ pub fn parse_datapath_flow(text: &str) -> Result<Match, TextError> {
     Parser::new().parse_datapath_flow(text)
 }
 
-/// Reads rules, one a line; `name` stands for the file in messages.
+/// Reads rules, one per line; `name` stands for the file in messages.
 ///
 /// # Errors
 /// All faults of the text, at most [`MAX_ERRORS`]; nothing is loaded then.
@@ -114,7 +116,7 @@ pub fn parse_rules(name: &str, text: &str) -> Result<Rules, Vec<TextError>> {
     Parser::new().parse_rules(name, text)
 }
 
-/// Reads groups, one a line; `name` stands for the file in messages.
+/// Reads groups, one per line; `name` stands for the file in messages.
 ///
 /// # Errors
 /// All faults of the text, at most [`MAX_ERRORS`]; nothing is loaded then.

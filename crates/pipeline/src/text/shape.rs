@@ -1,12 +1,13 @@
-//! Prerequisites: what a rule's match says about the headers of its packets.
+//! Prerequisites: what a rule's match implies about the headers of its packets.
 //!
-//! A port or an address exists only in packets of some kinds, so a rule that names one must ask
-//! for such packets. A [`Shape`] is what is known about them: from the match at first, and then
-//! from each action, because `push_mpls` hides what is behind it. This follows Open vSwitch's
-//! `mf_are_prereqs_ok` and the checks of `ofpacts_check`, with one difference: they let a match
-//! name a field without its prerequisite and ignore the condition, which is never what was meant.
+//! A port or an address exists only in packets of some kinds, so a rule that names one must
+//! match on such packets. A [`Shape`] holds what is known about the packets: first from the
+//! match, then from each action, because `push_mpls` hides the headers behind it. This follows
+//! Open vSwitch's `mf_are_prereqs_ok` and the checks of `ofpacts_check`, with one difference.
+//! They let a match name a field without its prerequisite and ignore the condition, which is
+//! never what the user meant.
 //!
-//! The printer runs the same shape along, to choose among spellings that mean the same.
+//! The printer tracks the same shape, to choose among spellings that mean the same.
 
 use thalweg_packet::FieldId;
 use thalweg_packet::standard as f;
@@ -40,7 +41,7 @@ pub(super) enum Needs {
 }
 
 impl Needs {
-    /// What to say in the match, for people.
+    /// The condition to add to the match, for error messages.
     pub(super) fn advice(self) -> &'static str {
         match self {
             Needs::Nothing => "nothing",
@@ -64,13 +65,14 @@ impl Needs {
 }
 
 impl Needs {
-    /// The presence bit of the one header that is needed, of several in which a field can be.
+    /// The presence bit of the one header that is needed; tells apart fields that several
+    /// headers have.
     pub(super) fn header(self) -> Option<FieldId> {
         match self {
             Needs::Tcp => Some(f::PRESENT_TCP),
             Needs::Udp => Some(f::PRESENT_UDP),
             Needs::Sctp => Some(f::PRESENT_SCTP),
-            // In a hash the name means version 4 alone: there is no match to say which.
+            // In a hash the name means ICMPv4 only: there is no match to tell the version.
             Needs::Icmp => Some(f::PRESENT_ICMPV4),
             Needs::Icmpv6 => Some(f::PRESENT_ICMPV6),
             _ => None,
@@ -94,7 +96,7 @@ pub(super) const PROTOCOL_SCTP: u8 = 132;
 const ND_SOLICITATION: u8 = 135;
 const ND_ADVERTISEMENT: u8 = 136;
 
-/// What is known about the headers of a rule's packets; zero where nothing is.
+/// What is known about the headers of a rule's packets; zero if unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Shape {
     pub(super) ether_type: u16,
@@ -106,7 +108,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// What a match says.
+    /// The shape that a match implies.
     pub(super) fn of(matching: &Match) -> Shape {
         let mut shape = Shape::default();
         for term in matching.terms() {
@@ -115,7 +117,7 @@ impl Shape {
         shape
     }
 
-    /// Takes in that a field has this value.
+    /// Records that a field has this value.
     pub(super) fn learn(&mut self, field: FieldId, value: u128) {
         match field {
             f::ETH_TYPE => self.ether_type = value as u16,
@@ -136,7 +138,7 @@ impl Shape {
         self.ether_type == ETHER_TYPE_IPV6
     }
 
-    /// Whether packets of this shape have what is needed.
+    /// Whether packets of this shape meet the prerequisite.
     pub(super) fn has(&self, needs: Needs) -> bool {
         let is_ipv4 = self.ether_type == ETHER_TYPE_IPV4;
         let is_ip = is_ipv4 || self.is_ipv6();
@@ -168,7 +170,7 @@ impl Shape {
         }
     }
 
-    /// Takes in what an action does to the headers.
+    /// Records what an action does to the headers.
     pub(super) fn apply(&mut self, action: &Action) {
         match action {
             Action::PushVlan(_) => self.tags = (self.tags + 1).min(2),

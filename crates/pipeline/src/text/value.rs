@@ -1,7 +1,7 @@
 //! Values: numbers, addresses, ports and flags.
 //!
-//! Numbers are C's: decimal, `0x` hexadecimal, and octal behind a leading zero, because that is
-//! how `ovs-ofctl` reads them. None wraps around: what does not fit is refused.
+//! Numbers follow C, as in `ovs-ofctl`: decimal, `0x` hexadecimal, and octal after a leading
+//! zero. A number that does not fit is refused; none wraps around.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,16 +10,16 @@ use thalweg_packet::PortId;
 use super::error::Parsed;
 use super::line::Line;
 
-/// The number that stands for the switch's own network stack (`LOCAL`; OpenFlow 1.0 `OFPP_LOCAL`).
+/// The number of the switch's own network stack (`LOCAL`; OpenFlow 1.0 `OFPP_LOCAL`).
 pub const LOCAL_PORT: PortId = PortId(0xfffe);
 
-/// The number that is no port (`ANY`; OpenFlow 1.0 `OFPP_NONE`).
+/// The number that means no port (`ANY`; OpenFlow 1.0 `OFPP_NONE`).
 pub const NO_PORT: PortId = PortId(0xffff);
 
 /// Numbers below this one are ports (OpenFlow 1.0 `OFPP_MAX`).
 pub(super) const FIRST_RESERVED_PORT: u32 = 0xff00;
 
-/// Bits and which of them count.
+/// A value and its mask.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Masked {
     pub(super) value: u128,
@@ -35,7 +35,7 @@ pub(super) const fn ones(width: u16) -> u128 {
     }
 }
 
-/// A port number with a meaning of its own, or an ordinary port.
+/// A reserved port, or an ordinary port number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PortWord {
     Number(PortId),
@@ -62,7 +62,7 @@ const RESERVED_PORTS: [(&str, u32, PortWord); 9] = [
     ("none", NO_PORT.0, PortWord::None),
 ];
 
-/// A number in C's notation; `None` if it is none, or above 128 bits.
+/// Parses a number in C's notation; `None` if it is invalid or above 128 bits.
 pub(super) fn number(text: &str) -> Option<u128> {
     let (digits, radix) = match text.as_bytes() {
         [b'0', b'x' | b'X', ..] => (&text[2..], 16),
@@ -79,7 +79,7 @@ pub(super) fn number(text: &str) -> Option<u128> {
 }
 
 impl Line<'_> {
-    /// A number of at most `width` bits.
+    /// Reads a number of at most `width` bits.
     pub(super) fn number(&self, part: &str, width: u16) -> Parsed<u128> {
         match number(part) {
             Some(number) if number <= ones(width) => Ok(number),
@@ -88,14 +88,14 @@ impl Line<'_> {
         }
     }
 
-    /// A number that fits an unsigned integer type.
+    /// Reads a number that fits an unsigned integer type.
     pub(super) fn integer<T: TryFrom<u128>>(&self, part: &str) -> Parsed<T> {
         let width = 8 * size_of::<T>() as u16;
         let number = self.number(part, width)?;
         T::try_from(number).map_err(|_| self.value(part, "in range"))
     }
 
-    /// A 64-bit number; `-1` has all bits set.
+    /// Reads a 64-bit number; `-1` has all bits set.
     pub(super) fn cookie(&self, part: &str) -> Parsed<u64> {
         match part {
             "-1" => Ok(u64::MAX),
@@ -103,7 +103,7 @@ impl Line<'_> {
         }
     }
 
-    /// A number with or without a mask.
+    /// Reads a number with or without a mask.
     pub(super) fn masked_number(&self, part: &str, width: u16) -> Parsed<Masked> {
         let (value, mask) = match part.split_once('/') {
             Some((value, mask)) => (self.number(value, width)?, self.number(mask, width)?),
@@ -134,7 +134,7 @@ impl Line<'_> {
             .ok_or_else(|| self.value(part, "an IPv4 address (10.0.0.1)"))
     }
 
-    /// An IPv4 address, with a prefix length or a mask or neither.
+    /// Reads an IPv4 address, with a prefix length, a mask or neither.
     pub(super) fn masked_ipv4(&self, part: &str) -> Parsed<Masked> {
         let Some((address, mask)) = part.split_once('/') else {
             let value = self.ipv4(part)?.into();
@@ -158,7 +158,7 @@ impl Line<'_> {
             .ok_or_else(|| self.value(part, "an IPv6 address (fe80::1)"))
     }
 
-    /// An IPv6 address, with a prefix length or a mask or neither.
+    /// Reads an IPv6 address, with a prefix length, a mask or neither.
     pub(super) fn masked_ipv6(&self, part: &str) -> Parsed<Masked> {
         let (address, mask) = match part.split_once('/') {
             Some((address, mask)) if mask.contains(':') => (address, self.ipv6(mask)?),
@@ -177,7 +177,7 @@ impl Line<'_> {
         Ok(ones(width) & !ones(width - length))
     }
 
-    /// A port by number or name, or a reserved one; `None` if it is neither.
+    /// Reads a port by number or name, or a reserved port; `None` if it is neither.
     pub(super) fn port_word(&self, part: &str) -> Parsed<Option<PortWord>> {
         if let Some(number) = number(part) {
             // OpenFlow 1.1 and later have 32-bit numbers, with the reserved ones at the top.
@@ -206,7 +206,7 @@ impl Line<'_> {
         Ok(reserved.map(|port| port.2))
     }
 
-    /// A port that a packet can have come from: `ANY` and `LOCAL` included.
+    /// Reads a port that a packet can come from, including `ANY` and `LOCAL`.
     pub(super) fn ingress_port(&self, part: &str) -> Parsed<PortId> {
         match self.port_word(part)? {
             Some(PortWord::Number(port)) => Ok(port),
@@ -217,7 +217,7 @@ impl Line<'_> {
         }
     }
 
-    /// A kind of fragment, as bits of `ip_frag`.
+    /// Reads a kind of fragment, as bits of `ip_frag`.
     pub(super) fn fragment(&self, part: &str) -> Parsed<Masked> {
         let (value, mask) = match part.to_ascii_lowercase().as_str() {
             "no" => (0, 3),
@@ -230,7 +230,7 @@ impl Line<'_> {
         Ok(Masked { value, mask })
     }
 
-    /// TCP flags: a number with or without a mask, `+syn-ack`, or `syn|ack`.
+    /// Reads TCP flags: a number with or without a mask, `+syn-ack`, or `syn|ack`.
     pub(super) fn tcp_flags(&self, part: &str) -> Parsed<Masked> {
         const EXPECTED: &str = "TCP flags (+syn-ack, syn|ack, or 0x2/0x12)";
         if part.starts_with(|first: char| first.is_ascii_digit()) {
@@ -262,7 +262,7 @@ impl Line<'_> {
         Ok(flags)
     }
 
-    /// Bytes in hexadecimal, `.` or white space between them or not.
+    /// Reads bytes in hexadecimal, with or without `.` or white space between them.
     pub(super) fn hex_bytes(&self, part: &str) -> Parsed<Box<[u8]>> {
         let is_gap = |byte: &u8| *byte == b'.' || byte.is_ascii_whitespace();
         let digits: Vec<u8> = part.bytes().filter(|byte| !is_gap(byte)).collect();

@@ -1,16 +1,16 @@
-//! Action lists: the words, their arguments, and the order they must stand in.
+//! Action lists: the words, their arguments, and the order they must be in.
 //!
-//! A list is read pair by pair. Each family of actions has a file: `send` says where packets go,
-//! `write` changes fields and headers. What follows here is what holds for lists as a whole:
+//! A list is read pair by pair. Each family of actions has a file: `send` says where packets
+//! go, `write` changes fields and headers. These invariants hold for lists as a whole:
 //!
 //! 1. Instructions come in OpenFlow's order, each once: actions, `clear_actions`,
-//!    `write_actions`, `write_metadata`, `goto_table` (OpenFlow 1.5.1, section 5.5); and only in
-//!    a rule's own list, never in a nested one or a bucket.
+//!    `write_actions`, `write_metadata`, `goto_table` (OpenFlow 1.5.1, section 5.5). They
+//!    stand only in a rule's own list, never in a nested one or a bucket.
 //! 2. `drop` stands alone.
 //! 3. Lists nest at most [`MAX_NESTING`] deep.
-//! 4. Where the rule is known, an action on a field needs the field's prerequisite; in a bucket
-//!    it is not known. The old `mod_` actions are exempt, as in Open vSwitch: on other packets
-//!    they do nothing.
+//! 4. Where the rule is known, an action on a field needs the field's prerequisite; in a
+//!    bucket the rule is not known. The old `mod_` actions are exempt, as in Open vSwitch: on
+//!    other packets they do nothing.
 
 mod send;
 mod write;
@@ -25,7 +25,7 @@ use super::shape::{Needs, Shape};
 use crate::action::{Action, Actions, Slice, Subfield};
 use crate::check::form::{MAX_NESTING, OUT_OF_ORDER, Owner};
 
-/// Actions of Open vSwitch that have no counterpart here.
+/// Open vSwitch actions without a counterpart here.
 const MISSING: [&str; 21] = [
     "ct",
     "ct_clear",
@@ -50,16 +50,16 @@ const MISSING: [&str; 21] = [
     "debug_slow",
 ];
 
-/// Reads action lists of one line.
+/// Reads the action lists of a line.
 pub(super) struct ActionReader<'a> {
     pub(super) line: &'a Line<'a>,
     pub(super) interner: &'a mut Interner,
-    /// What is known of the packet, where that is anything.
+    /// The packet's shape; `None` if nothing is known of it.
     pub(super) shape: Option<Shape>,
 }
 
 impl<'a> ActionReader<'a> {
-    /// Reads a list and everything nested in it.
+    /// Reads a list with everything nested in it.
     pub(super) fn list(&mut self, text: &'a str, owner: Owner, depth: usize) -> Parsed<Actions> {
         let line = self.line;
         if depth > MAX_NESTING {
@@ -128,7 +128,7 @@ impl<'a> ActionReader<'a> {
         }
     }
 
-    /// Actions that hold a list.
+    /// Reads an action that holds a list.
     fn nested(&mut self, word: &str, pair: Pair<'a>, depth: usize) -> Parsed<Option<Action>> {
         let owner = match word {
             "clone" => Owner::Nested,
@@ -138,7 +138,7 @@ impl<'a> ActionReader<'a> {
         if pair.mark != Mark::Parenthesis {
             return Err(self.line.syntax(pair.key, format!("write {word}(ACTIONS)")));
         }
-        // What happens inside is over when the list goes on.
+        // Changes made inside are undone when the outer list continues.
         let shape = self.shape;
         let list = self.list(pair.value, owner, depth + 1);
         self.shape = shape;
@@ -160,7 +160,7 @@ impl<'a> ActionReader<'a> {
         }
     }
 
-    /// A field's name and the text of its bit range.
+    /// Splits a part into a field's name and the text of its bit range.
     fn named(&self, part: &'a str) -> Parsed<(&'static Name, &'a str)> {
         let (word, brackets) = match part.find('[') {
             Some(start) => part.split_at(start),
@@ -173,7 +173,7 @@ impl<'a> ActionReader<'a> {
         }
     }
 
-    /// Bits of a field that an action reads or, with `to_write`, writes.
+    /// Reads a subfield that an action reads or, with `to_write`, writes.
     fn subfield(&self, part: &'a str, to_write: bool) -> Parsed<(&'static Name, Subfield)> {
         let (name, brackets) = self.named(part)?;
         let (offset, width) = self.line.bit_range(name, brackets)?;
@@ -201,7 +201,7 @@ impl<'a> ActionReader<'a> {
     }
 }
 
-/// What to do about a field that nobody knows.
+/// Advice for an unknown field.
 pub(super) const UNKNOWN_FIELD: &str = "see ovs-fields(7) for their names";
 
 fn is_word(text: &str, word: &str) -> bool {

@@ -1,4 +1,4 @@
-//! Actions that say where a packet goes: ports, groups, tables, the controller.
+//! Actions that send a packet: to ports, groups, tables, the controller.
 
 use super::ActionReader;
 use crate::action::{Action, GroupId, Output, TableId};
@@ -7,11 +7,11 @@ use crate::text::error::Parsed;
 use crate::text::line::{Line, Mark, Pair};
 use crate::text::value::{LOCAL_PORT, NO_PORT, PortWord};
 
-/// All of a packet, for the controller (OpenFlow `OFPCML_NO_BUFFER`).
+/// Length that means the whole packet, for the controller (OpenFlow `OFPCML_NO_BUFFER`).
 const WHOLE_PACKET: u16 = u16::MAX;
 
 impl<'a> ActionReader<'a> {
-    /// The action, if it is one of this family.
+    /// Reads the action, if it belongs to this family.
     pub(super) fn send(&mut self, word: &str, pair: Pair<'a>) -> Parsed<Option<Action>> {
         let line = self.line;
         let action = match word {
@@ -54,7 +54,7 @@ impl<'a> ActionReader<'a> {
     }
 }
 
-/// What sending to a port means.
+/// The output for a port word.
 pub(in crate::text) fn output(line: &Line<'_>, part: &str, port: PortWord) -> Parsed<Output> {
     match port {
         PortWord::Number(port) => Ok(Output::Port(port)),
@@ -141,7 +141,7 @@ fn resubmit(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Action> {
     Ok(Action::Resubmit { in_port, table })
 }
 
-/// A table's number.
+/// Reads a table's number.
 pub(in crate::text) fn table_id(line: &Line<'_>, part: &str) -> Parsed<TableId> {
     match line.integer::<u8>(part) {
         Ok(table) if table <= MAX_TABLE => Ok(TableId(table)),
@@ -149,7 +149,7 @@ pub(in crate::text) fn table_id(line: &Line<'_>, part: &str) -> Parsed<TableId> 
     }
 }
 
-/// A group's number.
+/// Reads a group's number.
 pub(in crate::text) fn group_id(line: &Line<'_>, part: &str) -> Parsed<GroupId> {
     match line.integer::<u32>(part)? {
         group if group <= MAX_GROUP => Ok(GroupId(group)),

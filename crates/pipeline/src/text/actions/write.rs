@@ -13,7 +13,7 @@ use crate::text::matches::piece_bits;
 use crate::text::value::ones;
 
 impl<'a> ActionReader<'a> {
-    /// The action, if it is one of this family.
+    /// Reads the action, if it belongs to this family.
     pub(super) fn write(&mut self, word: &str, pair: Pair<'a>) -> Parsed<Option<Action>> {
         let line = self.line;
         let value = pair.value;
@@ -47,7 +47,7 @@ impl<'a> ActionReader<'a> {
         Ok(Some(action))
     }
 
-    /// The actions that name their field; OpenFlow 1.0 and 1.1 had no others.
+    /// Reads an action that names its field; OpenFlow 1.0 and 1.1 had no others.
     fn modify(&mut self, word: &str, value: &'a str) -> Parsed<Option<Action>> {
         let line = self.line;
         let set = |field: FieldId, width: u16, value: u128| {
@@ -74,7 +74,8 @@ impl<'a> ActionReader<'a> {
             "set_mpls_label" => set(f::MPLS_LABEL, 20, number(20)?),
             "set_mpls_tc" => set(f::MPLS_TC, 3, number(3)?),
             "set_mpls_ttl" => set(f::MPLS_TTL, 8, number(8)?),
-            // The first was once for 32 bits; Open vSwitch takes it for the second where they are more.
+            // `set_tunnel` was once for 32 bits; Open vSwitch treats it as `set_tunnel64` for
+            // larger ids.
             "set_tunnel" | "set_tunnel64" => set(f::TUN_ID, 64, number(64)?),
             "set_vlan_vid" => set_vlan_id(number(12)?, false),
             "set_vlan_pcp" => set_vlan_priority(number(3)?, false),
@@ -133,7 +134,7 @@ impl<'a> ActionReader<'a> {
         let (text, target) = self.split_arrow(argument, "load:VALUE->FIELD[FIRST..LAST]")?;
         let (name, destination) = self.subfield(target, true)?;
         let mut value = self.line.number(text, destination.width_bits())?;
-        // Ports have 16 bits, so writing these is writing the whole field.
+        // Ports have 16 bits, so writing these writes the whole field.
         let is_port = name.format == Format::Port && destination.width_bits() >= 16;
         if is_port && destination.slices[0].offset == 0 {
             let mask = ones(32);
@@ -167,7 +168,7 @@ impl<'a> ActionReader<'a> {
         })
     }
 
-    /// `dec_ttl`, which may name controllers: only the one numbered 0 exists.
+    /// Reads `dec_ttl`, which may name controllers; only controller 0 exists.
     fn dec_ttl(&self, pair: Pair<'a>) -> Parsed<Action> {
         if pair.mark != Mark::None {
             for id in pair.value.split([',', ' ']).filter(|id| !id.is_empty()) {

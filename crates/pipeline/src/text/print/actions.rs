@@ -1,8 +1,9 @@
-//! Actions, as `ofpacts_format` of Open vSwitch prints them.
+//! Prints actions like `ofpacts_format` of Open vSwitch.
 //!
-//! The shape of the packet runs along ([`Shape`]), because some spellings are refused where the
-//! packet may lack the field: `set_field:80->tcp_dst` needs TCP, `mod_tp_dst:80` does not. Without
-//! a shape, as in a bucket or for an action alone, the spelling is one that always reads back.
+//! The printer tracks the packet's [`Shape`], because some spellings are refused where the
+//! packet may lack the field: `set_field:80->tcp_dst` needs TCP, `mod_tp_dst:80` does not.
+//! Without a shape, as in a bucket or for a single action, it uses a spelling that always
+//! reads back.
 
 use std::fmt;
 
@@ -16,7 +17,7 @@ use crate::text::shape::{Needs, PROTOCOL_SCTP, PROTOCOL_TCP, PROTOCOL_UDP, Shape
 use crate::text::value::ones;
 
 impl fmt::Display for Action {
-    /// The action as in a rule, without what the rule's match would allow.
+    /// Prints the action as in a rule with an unknown match.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         action(f, self, None)
     }
@@ -108,7 +109,7 @@ fn action(out: Out<'_, '_>, action: &Action, shape: Option<Shape>) -> fmt::Resul
     }
 }
 
-/// Actions about where the packet goes on, and those without effect.
+/// Writes actions that continue processing elsewhere, and those without effect.
 fn control(out: Out<'_, '_>, action: &Action) -> fmt::Result {
     match action {
         Action::Resubmit { in_port, table } => {
@@ -215,7 +216,7 @@ fn subfield(out: Out<'_, '_>, bits: &Subfield, shape: Option<Shape>) -> fmt::Res
     }
 }
 
-/// The name that covers the slices, and their lowest bit in it.
+/// The name that covers the slices, and the position of their lowest bit in it.
 fn covering_name(bits: &Subfield, shape: Option<Shape>) -> Option<(&'static Name, u16)> {
     let lowest = bits.slices.first()?;
     let highest = bits.slices.last()?;
@@ -229,7 +230,7 @@ fn covering_name(bits: &Subfield, shape: Option<Shape>) -> Option<(&'static Name
     wide_name(highest.field, lowest.field).map(|(name, base)| (name, base + lowest.offset))
 }
 
-/// The wide register that holds registers `first` to `last`, and where `last` begins in it.
+/// The wide register that holds registers `first` to `last`, and the position of `last` in it.
 fn wide_name(first: FieldId, last: FieldId) -> Option<(&'static Name, u16)> {
     [2u16, 4].into_iter().find_map(|registers| {
         let number = first.0.checked_sub(f::REG0.0)?;
@@ -305,7 +306,7 @@ fn set_one(out: Out<'_, '_>, write: Write, shape: Option<Shape>) -> fmt::Result 
     }
 }
 
-/// Writes the action that sets a field and needs nothing, if there is one.
+/// Writes the action that sets a field without a prerequisite, if there is one.
 fn modify(out: Out<'_, '_>, field: FieldId, bits: u128) -> Result<bool, fmt::Error> {
     let word = match field {
         f::IP_SRC => "mod_nw_src",
@@ -333,7 +334,7 @@ fn has_tag(shape: Option<Shape>) -> bool {
     shape.is_some_and(|shape| shape.has(Needs::Vlan))
 }
 
-/// Bits of a tag: the word for its id and bit 12 where these are whole.
+/// Writes bits of a tag, with the word for id and bit 12 if these are whole.
 fn write_tag(out: Out<'_, '_>, write: Write, shape: Option<Shape>) -> fmt::Result {
     let Write { value, mask, .. } = write;
     match mask {

@@ -1,7 +1,7 @@
-//! Attributes of datapath flows, as `odp_flow_format` of Open vSwitch prints them.
+//! Prints attributes of datapath flows like `odp_flow_format` of Open vSwitch.
 //!
-//! Bits that Open vSwitch has no attribute for, or not for packets of this shape, come last under
-//! the catalogue's names (`present:tcp(0)`), so that nothing is left out.
+//! Bits without an attribute in Open vSwitch, or without one for packets of this shape, come
+//! last under their catalogue names (`present:tcp(0)`), so that nothing is left out.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ use crate::text::shape::{
 };
 use crate::text::value::ones;
 
-/// A member of an attribute: its name, its field, how it is spelt.
+/// A member of an attribute: its name, its field, its spelling.
 pub(in crate::text) type Member = (&'static str, FieldId, Spelling);
 
 /// How a member of an attribute is spelt.
@@ -73,7 +73,7 @@ const DISCOVERY: [Member; 3] = [
     ("tll", f::ND_TLL, Ethernet),
 ];
 
-/// The members of an attribute, if there is one of that name.
+/// The members of the attribute with this name, if it exists.
 pub(in crate::text) fn members_of(attribute: &str) -> Option<&'static [Member]> {
     Some(match attribute {
         "tunnel" => &TUNNEL,
@@ -89,7 +89,7 @@ pub(in crate::text) fn members_of(attribute: &str) -> Option<&'static [Member]> 
     })
 }
 
-/// Bits of fields, and what is known of the packets that they belong to.
+/// Bits of fields, and the shape of their packets.
 pub(super) struct Attributes<'a> {
     bits: &'a Match,
     shape: Shape,
@@ -100,7 +100,7 @@ impl<'a> Attributes<'a> {
         Attributes { bits, shape }
     }
 
-    /// A flow: all attributes, those behind a tag nested in it.
+    /// The whole flow: all attributes, with those behind a tag nested in it.
     pub(super) fn flow(&self) -> String {
         let mut text = String::from("recirc_id(");
         let recirculation = self.bits.term(f::RECIRC_ID).map_or(0, |term| term.value);
@@ -139,12 +139,12 @@ impl<'a> Attributes<'a> {
             let is_tag = matches!(term.field, f::VLAN_TCI | f::VLAN_TCI_INNER);
             is_tag && term.mask & present != 0
         };
-        // Absence of a tag shows in the EtherType.
+        // The EtherType shows the absence of a tag.
         self.others(&mut text, is_tagless);
         text
     }
 
-    /// Every attribute on its own, in the order of the headers.
+    /// Each attribute separately, in the order of the headers.
     pub(super) fn each(&self) -> Vec<String> {
         let is_tag = |term: &Term| term.field == f::VLAN_TCI;
         let writers: [&dyn Fn(&mut String); 6] = [
@@ -163,7 +163,7 @@ impl<'a> Attributes<'a> {
         texts.filter(|text| !text.is_empty()).collect()
     }
 
-    /// Writes the bits that no attribute shows, but for those that `is_shown` says are.
+    /// Writes the bits that no attribute shows, except those for which `is_shown` holds.
     fn others(&self, text: &mut String, is_shown: impl Fn(&Term) -> bool) {
         let catalogue = f::fields();
         for term in self.bits.terms() {
@@ -179,7 +179,7 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Whether a field has a place in an attribute of packets of this shape.
+    /// Whether an attribute for packets of this shape has the field.
     fn has_attribute(&self, field: FieldId) -> bool {
         let has = |members: &[Member]| members.iter().any(|member| member.1 == field);
         let service = [f::IP_DSCP, f::IP_ECN, f::IP_TTL, f::IP_FRAG];
@@ -237,7 +237,7 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Type of service, time to live and kind of fragment, which IPv4 and IPv6 name differently.
+    /// Type of service, time to live and kind of fragment, under their IPv4 or IPv6 names.
     fn service(&self, service: &str, ttl: &str) -> String {
         let mut text = String::new();
         let bits = |field| {
@@ -283,7 +283,7 @@ impl<'a> Attributes<'a> {
         self.attribute(text, "nd", &DISCOVERY, "");
     }
 
-    /// Writes an attribute if it has any of the members.
+    /// Writes an attribute if any of its members has bits.
     fn attribute(&self, text: &mut String, name: &str, members: &[Member], rest: &str) {
         let mut inside = String::new();
         for &(member, field, spelling) in members {
@@ -301,7 +301,7 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// The mask behind a value; nothing if it is whole.
+/// The mask after a value; empty if the mask is whole.
 fn mask_of(mask: u128, width: u16) -> String {
     match mask == ones(width) {
         true => String::new(),

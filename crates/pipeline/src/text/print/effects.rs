@@ -1,8 +1,8 @@
-//! What is done with the packets of a cache entry, as `ofproto/trace` prints datapath actions.
+//! Prints effects like the datapath actions of `ofproto/trace`.
 //!
-//! Neighbouring writes are gathered by header, as Open vSwitch commits them before the next
-//! action. Two things differ, because a cache entry here may hold for many values of a field: a
-//! decremented TTL is `dec_ttl`, not the number it came to, and a write may have a mask.
+//! Adjacent writes are gathered by header, as Open vSwitch commits them before the next
+//! action. Two things differ, because a cache entry here may cover many values of a field: a
+//! decremented TTL is printed as `dec_ttl`, not as its new value, and a write may have a mask.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use crate::effect::{Effect, PacketInReason};
 use crate::matching::Match;
 use crate::text::shape::Shape;
 
-/// A list of effects as text, for packets of the cache entry with this key and mask.
+/// Prints a list of effects, for packets of the cache entry with this key and mask.
 ///
-/// `drop` if there are none. Learning stations and counting drops are not actions of a datapath,
-/// and left out.
+/// Prints `drop` if there are none. Learning stations and counting drops are not actions of a
+/// datapath, and are left out.
 pub fn print_effects(effects: &[Effect], layout: &Layout, key: &[u64], mask: &[u64]) -> String {
     let shape = Shape::of(&Match::from_words(layout, key, mask));
     match list(effects, shape) {
@@ -47,11 +47,11 @@ fn list(effects: &[Effect], mut shape: Shape) -> String {
     texts.join(",")
 }
 
-/// Writes out what was gathered.
+/// Writes the gathered writes.
 fn flush(texts: &mut Vec<String>, writes: &mut BTreeMap<FieldId, (u128, u128)>, shape: Shape) {
     let mut bits = Match::default();
     for (field, (value, mask)) in std::mem::take(writes) {
-        // Each field is there once, so nothing contradicts.
+        // Each field occurs once, so no conditions contradict.
         let _ = bits.add(field, value, mask);
     }
     let attributes = Attributes::of(&bits, shape).each();
@@ -85,7 +85,7 @@ fn one(effect: &Effect, shape: Shape) -> Option<String> {
             max_len_bytes,
             ..
         } => {
-            // The numbers of OpenFlow 1.3's ofp_packet_in_reason.
+            // Numbers from OpenFlow 1.3's ofp_packet_in_reason.
             let reason = match reason {
                 PacketInReason::Action => 1,
                 PacketInReason::InvalidTtl => 2,

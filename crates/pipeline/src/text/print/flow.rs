@@ -1,4 +1,4 @@
-//! Rules and groups.
+//! Prints rules and groups.
 
 use std::fmt::{self, Write as _};
 
@@ -11,7 +11,7 @@ use crate::text::shape::Shape;
 use crate::text::value::ones;
 
 impl fmt::Display for Flow {
-    /// The rule as `dump-flows --no-stats` prints it; with `{:#}`, without white space.
+    /// Prints the rule like `dump-flows --no-stats`; with `{:#}`, without white space.
     ///
     /// ```
     /// use thalweg_pipeline::text::parse_flow;
@@ -65,7 +65,7 @@ impl fmt::Display for Flow {
 }
 
 impl fmt::Display for Group {
-    /// The group as `dump-groups` of OpenFlow 1.5 prints it.
+    /// Prints the group like `dump-groups` of OpenFlow 1.5.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = match &self.kind {
             GroupKind::All => "all",
@@ -89,7 +89,7 @@ impl fmt::Display for Group {
 fn write_selection(f: &mut fmt::Formatter<'_>, selection: &Selection) -> fmt::Result {
     let (method, fields) = match &selection.method {
         SelectionMethod::Symmetric if selection.parameter == 0 => return Ok(()),
-        // Which of them is said makes no difference, but without any a parameter is refused.
+        // Both methods mean the same, but a parameter is refused without a method.
         SelectionMethod::Symmetric | SelectionMethod::Datapath => ("dp_hash", &[][..]),
         SelectionMethod::Fields(fields) => ("hash", fields.as_slice()),
     };

@@ -1,4 +1,4 @@
-//! Matches, as `match_format` of Open vSwitch prints them.
+//! Prints matches like `match_format` of Open vSwitch.
 
 use std::fmt::{self, Write as _};
 
@@ -15,7 +15,8 @@ use crate::text::shape::{
 use crate::text::value::ones;
 
 impl fmt::Display for Match {
-    /// The conditions as in a rule, without white space; nothing if there are none.
+    /// Prints the conditions as in a rule, without white space; prints nothing if there are
+    /// none.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = String::new();
         conditions(&mut text, self, "")?;
@@ -23,8 +24,8 @@ impl fmt::Display for Match {
     }
 }
 
-/// The fields in the order in which Open vSwitch prints them; the word for the EtherType and the
-/// protocol stands behind the first.
+/// The fields in Open vSwitch's print order; the word for EtherType and protocol follows the
+/// first.
 const ORDER: [FieldId; 37] = [
     f::RECIRC_ID,
     f::TUN_ID,
@@ -65,8 +66,8 @@ const ORDER: [FieldId; 37] = [
     f::TP_DST,
 ];
 
-/// Writes every condition with a comma behind it; `after_recirculation` stands where Open vSwitch
-/// prints the packet's type.
+/// Writes every condition, followed by a comma; `after_recirculation` stands where Open
+/// vSwitch prints the packet's type.
 pub(super) fn conditions(
     out: &mut String,
     matching: &Match,
@@ -95,7 +96,7 @@ pub(super) fn conditions(
     Ok(())
 }
 
-/// Writes the word for the EtherType and the protocol; whether it says either.
+/// Writes the word for EtherType and protocol; returns whether it covers each of them.
 fn shorthand(out: &mut String, matching: &Match) -> (bool, bool) {
     let exact = |field, width: u16| {
         let term = matching.term(field)?;
@@ -124,7 +125,7 @@ fn shorthand(out: &mut String, matching: &Match) -> (bool, bool) {
     (!word.is_empty(), says_protocol)
 }
 
-/// Writes one condition, with a comma behind it.
+/// Writes one condition, followed by a comma.
 fn condition(out: &mut String, term: &Term) -> fmt::Result {
     let Term { field, value, mask } = *term;
     let Some(name) = fields::name_of(field) else {
@@ -198,7 +199,7 @@ fn padded(
     }
 }
 
-/// The conditions on a tag: its id and priority where they are whole, else its bits.
+/// Writes the conditions on a tag: its id and priority if they are whole, else its bits.
 fn tag(out: &mut String, term: &Term, suffix: &str) -> fmt::Result {
     let (value, mask) = (term.value as u16, term.mask as u16);
     let (id_mask, priority_mask) = (mask & 0x0fff, mask >> 13);
@@ -231,7 +232,7 @@ fn fragment(out: &mut String, term: &Term) -> fmt::Result {
         (3, 3) => "later",
         (1, 1) => "yes",
         (0, 2) => "not_later",
-        // No word has just these bits.
+        // No word means exactly these bits.
         (value, 3) => return write!(out, "NXM_NX_IP_FRAG[]={value},"),
         (value, 1) => return write!(out, "NXM_NX_IP_FRAG[0]={value},"),
         (value, _) => return write!(out, "NXM_NX_IP_FRAG[1]={},", value >> 1),
@@ -239,7 +240,7 @@ fn fragment(out: &mut String, term: &Term) -> fmt::Result {
     write!(out, "nw_frag={word},")
 }
 
-/// A condition on a field that rules cannot name, as megaflows have them.
+/// Writes a condition on a field that rules cannot name, as in megaflows.
 fn nameless(out: &mut String, term: &Term) -> fmt::Result {
     if term.field == f::VLAN_TCI_INNER {
         return tag(out, term, "1");

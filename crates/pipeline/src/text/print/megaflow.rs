@@ -1,4 +1,4 @@
-//! Cache entries, in the two spellings that Open vSwitch has for them.
+//! Prints cache entries, in Open vSwitch's two spellings.
 
 use thalweg_packet::standard as f;
 use thalweg_packet::{FieldId, Layout, Source};
@@ -14,16 +14,16 @@ use crate::text::shape::{
 /// A spelling for cache entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MegaflowStyle {
-    /// As `ofproto/trace` prints its `Megaflow:` line: `recirc_id=0,eth,ip,in_port=1,...`.
+    /// Like the `Megaflow:` line of `ofproto/trace`: `recirc_id=0,eth,ip,in_port=1,...`.
     OpenFlow,
-    /// As `ovs-appctl dpctl/dump-flows` does: `recirc_id(0),in_port(1),eth(src=...),...`.
+    /// Like `ovs-appctl dpctl/dump-flows`: `recirc_id(0),in_port(1),eth(src=...),...`.
     Datapath,
 }
 
-/// A cache entry's key and mask, in words of `layout`, as text.
+/// Prints a cache entry's key and mask, given in words of `layout`.
 ///
-/// Bits that tell whether a header is there are left out where the EtherType and the protocol in
-/// the key say the same: Open vSwitch has no such bits.
+/// Presence bits are left out where the EtherType and the protocol in the key imply them: Open
+/// vSwitch has no such bits.
 pub fn print_megaflow(layout: &Layout, key: &[u64], mask: &[u64], style: MegaflowStyle) -> String {
     let all = Match::from_words(layout, key, mask);
     let shape = Shape::of(&all);
@@ -46,7 +46,7 @@ pub fn print_megaflow(layout: &Layout, key: &[u64], mask: &[u64], style: Megaflo
     }
 }
 
-/// Whether packets of this shape have a header, if the shape tells.
+/// Whether packets of this shape have a header, if the shape implies it.
 fn expected_presence(field: FieldId, shape: &Shape) -> Option<bool> {
     let ether_type = shape.ether_type;
     if ether_type == 0 {
@@ -74,7 +74,7 @@ fn expected_presence(field: FieldId, shape: &Shape) -> Option<bool> {
 
 fn openflow(shown: &Match) -> String {
     let mut text = String::new();
-    // Every entry of Open vSwitch's matches the recirculation id.
+    // Every entry in Open vSwitch matches the recirculation id.
     if shown.term(f::RECIRC_ID).is_none() {
         text.push_str("recirc_id=0,");
     }

@@ -1,8 +1,8 @@
-//! Printing: rules, groups and cache entries in the spelling of Open vSwitch's tools.
+//! Prints rules, groups and cache entries in the spelling of Open vSwitch's tools.
 //!
-//! A rule is printed as `ovs-ofctl dump-flows --no-stats` prints it (`lib/match.c`,
+//! A rule is printed like `ovs-ofctl dump-flows --no-stats` (`lib/match.c`,
 //! `lib/ofp-actions.c`), so that outputs can be compared by eye and by program. Where several
-//! spellings mean the same, the printer takes the first that reads back as the same value.
+//! spellings mean the same, the printer uses the first that reads back as the same value.
 
 mod actions;
 mod datapath;
@@ -21,10 +21,10 @@ pub(super) use datapath::{Spelling, members_of};
 pub use effects::print_effects;
 pub use megaflow::{MegaflowStyle, print_megaflow};
 
-/// What the printer writes into.
+/// The printer's output.
 type Out<'a, 'b> = &'a mut fmt::Formatter<'b>;
 
-/// A number in hexadecimal as C's `%#x` prints it: zero has no `0x`.
+/// Writes a number in hexadecimal like C's `%#x`: zero has no `0x`.
 fn hexadecimal(out: &mut dyn fmt::Write, number: u128) -> fmt::Result {
     match number {
         0 => out.write_str("0"),
@@ -32,14 +32,14 @@ fn hexadecimal(out: &mut dyn fmt::Write, number: u128) -> fmt::Result {
     }
 }
 
-/// An address of six bytes.
+/// Writes an Ethernet address.
 fn ethernet(out: &mut dyn fmt::Write, address: u128) -> fmt::Result {
     let bytes = (address as u64).to_be_bytes();
     let [_, _, a, b, c, d, e, f] = bytes;
     write!(out, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
 }
 
-/// The length of a prefix, if the mask is one.
+/// The length of a prefix, if the mask is a prefix.
 fn prefix_length(mask: u128, width: u16) -> Option<u32> {
     let length = (mask << (128 - width)).leading_ones();
     (mask == ones(width) & !ones(width - length as u16)).then_some(length)
@@ -90,7 +90,7 @@ fn tcp_flags(out: &mut dyn fmt::Write, value: u128, mask: u128) -> fmt::Result {
     Ok(())
 }
 
-/// A port's number, or the name of a reserved one.
+/// Writes a port's number, or the name of a reserved one.
 fn port(out: &mut dyn fmt::Write, number: u128) -> fmt::Result {
     match number {
         _ if number == u128::from(LOCAL_PORT.0) => out.write_str("LOCAL"),
@@ -99,7 +99,7 @@ fn port(out: &mut dyn fmt::Write, number: u128) -> fmt::Result {
     }
 }
 
-/// A name's value in the name's notation, as `set_field` has it.
+/// Writes a value in its name's notation, as in `set_field`.
 fn value(out: &mut dyn fmt::Write, name: &Name, value: u128, mask: u128) -> fmt::Result {
     match name.format {
         Format::Ethernet => return masked_ethernet(out, value, mask),
