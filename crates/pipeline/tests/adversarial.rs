@@ -1,7 +1,7 @@
-//! Rules in, packet in; cache entry and actions out: packets that have hurt other switches.
+//! Rules in, packet in; cache entry and actions out: packets that have broken other switches.
 //!
 //! The lines are those of `ofproto/trace`, so that they can be compared with Open vSwitch's by
-//! eye. `UPDATE_EXPECT=1` writes them anew.
+//! eye. `UPDATE_EXPECT=1` rewrites them.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -28,7 +28,7 @@ fn pipeline(rules: &str) -> Pipeline {
     pipeline
 }
 
-/// The packet comes in by port 1.
+/// Translates a packet that comes in by port 1.
 fn walk(pipeline: &Pipeline, packet: &[u8]) -> (Vec<u64>, Translation) {
     let layout = pipeline.layout();
     let headers = Headers::parse(packet).expect("a frame");
@@ -69,13 +69,13 @@ fn tcp(builder: PacketBuilder) -> PacketBuilder {
     ipv4(builder).tcp(1000, 80).tcp_flags(TcpFlags(2))
 }
 
-/// CVE-2020-35498: what lies behind the IP packet is padding, and no part of any header.
+/// CVE-2020-35498: bytes after the IP packet are padding, not part of any header.
 #[test]
 fn padding_is_not_read_as_headers() {
     let whole = tcp(ethernet()).build();
     let mut padded = whole.clone();
     padded.extend([0xff; 20]);
-    // An IP packet of 20 bytes, behind which lies what would be a TCP header.
+    // An IP packet of 20 bytes, followed by what could be read as a TCP header.
     let mut cut = whole.clone();
     cut[16..18].copy_from_slice(&[0, 20]);
     check(
@@ -93,8 +93,8 @@ fn padding_is_not_read_as_headers() {
     );
 }
 
-/// CVE-2023-1668: protocol 0 is a protocol; its packets are rewritten like others, and the entry
-/// does not serve other protocols.
+/// CVE-2023-1668: protocol 0 is a protocol; its packets are rewritten like others, and the
+/// entry does not answer other protocols.
 #[test]
 fn protocol_zero_is_a_protocol() {
     let zero = ipv4(ethernet())
@@ -115,7 +115,7 @@ fn protocol_zero_is_a_protocol() {
     );
 }
 
-/// CVE-2023-5366: a match on the target of neighbour discovery holds for such packets alone.
+/// CVE-2023-5366: a match on the target of neighbour discovery holds only for such packets.
 #[test]
 fn neighbor_discovery_targets_are_matched_exactly() {
     let advertisement = |target: u16| {
@@ -161,7 +161,7 @@ fn neighbor_discovery_targets_are_matched_exactly() {
 fn truncated_headers_are_absent_and_not_written() {
     let whole = tcp(ethernet()).build();
     let within_ipv4 = whole[..30].to_vec();
-    // The IP length follows the cut, so that only TCP is incomplete.
+    // The IP length matches the cut, so that only TCP is incomplete.
     let mut within_tcp = whole[..46].to_vec();
     within_tcp[16..18].copy_from_slice(&[0, 32]);
     let mut options_cut = whole.clone();
@@ -239,7 +239,7 @@ fn a_tag_is_matched_present_or_absent() {
     );
 }
 
-/// Actions before an output, for packets without a tag, with one and with two.
+/// Checks actions before an output, for packets with no tag, one tag and two tags.
 fn write(actions: &str, expected: Expect) {
     let packets = [
         tcp(ethernet()).build(),
@@ -249,7 +249,7 @@ fn write(actions: &str, expected: Expect) {
     check(&format!("actions={actions},output:2"), &packets, expected);
 }
 
-/// Bit 12 of the field says whether there is a tag, for those who write it as for those who match.
+/// Bit 12 of the field says whether there is a tag, both in writes and in matches.
 #[test]
 fn writing_a_tags_field_adds_or_removes_the_tag() {
     write(
@@ -346,7 +346,7 @@ fn writing_parts_of_a_tags_field() {
     );
 }
 
-/// What was written of a tag that is not there can be matched, and is part of the tag to come.
+/// Bits written to an absent tag can be matched, and become part of a tag added later.
 #[test]
 fn the_rest_of_a_tags_field_is_kept_without_a_tag() {
     check(
@@ -444,7 +444,7 @@ fn a_clone_executes_the_action_set_and_its_exit_ends_the_walk() {
     );
 }
 
-/// A goto that is reached by a resubmit comes back to it, also after another parse.
+/// A goto reached by a resubmit returns to the resubmitting list, even after another parse.
 #[test]
 fn a_resubmit_is_returned_to_after_another_parse() {
     let pipeline = pipeline(

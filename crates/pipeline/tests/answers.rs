@@ -1,4 +1,4 @@
-//! Answers to single packets, as Open vSwitch 3.1 gives them.
+//! Answers to single packets, as given by Open vSwitch 3.1.
 
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 use thalweg_pipeline::text::parse_rules;
@@ -12,7 +12,7 @@ fn hex(text: &str) -> Vec<u8> {
     pairs.map(|pair| byte(pair).unwrap()).collect()
 }
 
-/// What leaves by which port of 1 to 3, and why nothing does.
+/// The frames that leave by ports 1 to 3, and the reason if none does.
 fn answer(rules: &str, packet: &[u8]) -> (Vec<(u32, Vec<u8>)>, Option<DropReason>) {
     let mut pipeline = Pipeline::new(Config::default());
     let state = PortState {
@@ -76,7 +76,7 @@ fn normal_forwards_nothing_to_reserved_addresses() {
     }
 }
 
-/// What is behind the last label is not taken for a label.
+/// The bytes after the last label are not read as a label.
 #[test]
 fn a_label_can_be_exchanged_by_a_pop_and_a_push() {
     let ip = "4500001c00000000401166cf0a0000010a00000203e807d000080000";
@@ -89,7 +89,7 @@ fn a_label_can_be_exchanged_by_a_pop_and_a_push() {
                        table=1,mpls,mpls_label=0,mpls_bos=0,actions=output:3";
     let (sent, _) = answer(rules_again, &frame("8847000101ff"));
     assert_eq!(sent, [(3, frame("8847"))]);
-    // Above another label the label below is copied, and the TTL of IP above IP.
+    // Above another label, the new label copies it; above IP, the TTL comes from IP.
     let (sent, _) = answer(&rules("0x8847"), &frame("8847000100ff0002011e"));
     assert_eq!(sent, [(2, frame("88470002001e0002011e"))]);
     let (sent, _) = answer(&rules("0x0800"), &frame("8847000101ff"));

@@ -1,4 +1,4 @@
-//! The work of one packet is bounded, whatever rules and groups it meets.
+//! The work for one packet is bounded, whatever rules and groups it meets.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use thalweg_pipeline::{
     PortState, Selector, Translation, forward,
 };
 
-/// The limit of effects.
+/// The limit on effects.
 const LIMIT: usize = 4096;
 
 fn pipeline(rules: &str) -> Pipeline {
@@ -50,7 +50,7 @@ fn outbox() -> Outbox {
     outbox
 }
 
-/// Groups of ten buckets, each of which names the next group: 10^15 ways through them.
+/// Groups of ten buckets, each naming the next group: 10^15 paths through them.
 fn nested_groups(bucket: impl Fn(u32) -> String, last: &str) -> String {
     let mut text = format!("group_id=15,{last}\n");
     for group in (1..15).rev() {
@@ -70,7 +70,7 @@ fn groups_that_name_groups_are_not_followed_without_end() {
     let pipeline = pipeline(&format!("{groups}actions=group:1"));
     let passes = walk(&pipeline, &mut outbox());
     assert_eq!(passes[0].drop_reason, Some(DropReason::TooMuchWork));
-    // Eight units and one an action each.
+    // Each step costs nine units: eight for the copy, one for the action.
     assert!(passes[0].trace.len() < 65_536 / 9);
 }
 
@@ -103,7 +103,7 @@ fn a_watched_group_is_alive_if_a_bucket_is_that_watches_nothing() {
     assert_eq!(sent("type=indirect,bucket=actions=drop"), 2);
     assert_eq!(sent("type=all,bucket=watch_port:3,actions=drop"), 3);
     assert_eq!(sent("type=all"), 3);
-    // A bucket without a share is never chosen.
+    // A bucket of weight zero is never chosen.
     assert_eq!(sent("type=select,bucket=weight:0,actions=drop"), 3);
     assert_eq!(sent("type=select,bucket=weight:1,actions=drop"), 2);
 }
@@ -125,7 +125,7 @@ fn effects_of_copies_count_like_those_of_the_packet() {
     assert_eq!(passes[0].effects[0], refused);
 }
 
-/// Effects but for what was counted as not sent.
+/// The number of effects, without drop counts.
 fn count(effects: &[Effect]) -> usize {
     let of = |effect: &Effect| match effect {
         Effect::Drop { .. } => 0,
@@ -170,7 +170,7 @@ fn a_full_pipeline_can_be_modified_but_not_added_to() {
         let refused = apply(Operation::Add(more));
         assert!(matches!(refused, Err(ChangeError::RulesFull { .. })));
     }
-    // As many again may be kept for readers of older versions, and no more.
+    // The same number may be kept for readers of older versions, but no more.
     let modify = |id| {
         let actions = [Action::PushVlan(0x8100), Action::PopMpls(id)];
         let modify = Operation::Modify(Selector::default(), actions.into());
@@ -182,7 +182,7 @@ fn a_full_pipeline_can_be_modified_but_not_added_to() {
     assert_eq!(pipeline.rule_count(pipeline.version()), 3);
 }
 
-/// All that is done with a packet whose walk met a bound.
+/// The only effect for a packet whose walk met a bound.
 fn failed(reason: DropReason) -> Effect {
     Effect::Drop { reason, copies: 1 }
 }
@@ -191,13 +191,13 @@ fn teaches(effect: &Effect) -> bool {
     matches!(effect, Effect::Learn { .. })
 }
 
-/// A rule that looks up table 1 so often, and the rule of table 1.
+/// A rule that looks up table 1 `times` times, and the rule of table 1.
 fn repeated(times: usize, actions: &str) -> String {
     let table = vec!["resubmit(,1)"; times].join(",");
     format!("table=0,ip,actions={table}\ntable=1,ip,actions={actions}")
 }
 
-/// Each of these would take seconds and more if only lookups and effects were bounded.
+/// Each of these would run for very long if only lookups and effects were bounded.
 #[test]
 fn lists_of_actions_are_not_executed_without_end() {
     let list = |action: &str, times| vec![action; times].join(",");

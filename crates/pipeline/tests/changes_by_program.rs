@@ -1,7 +1,7 @@
-//! Changes that no text could ask for: what a program may put together from the public types.
+//! Changes that no text can express: those that a program can build from the public types.
 //!
-//! None makes the pipeline panic, now or when a packet comes. One that is refused leaves it as it
-//! was; one that is let in can be executed, printed and taken back.
+//! None makes the pipeline panic, now or when a packet comes. A refused change leaves the
+//! pipeline unchanged; an accepted one can be executed, printed and undone.
 
 mod by_program;
 
@@ -21,7 +21,7 @@ fn pipeline() -> Pipeline {
     by_program::pipeline(12)
 }
 
-/// Executes what there is, and prints it.
+/// Executes and prints everything in the pipeline.
 fn use_it(pipeline: &Pipeline) {
     for (id, _) in pipeline.rules(pipeline.version()) {
         let flow = pipeline.flow_of(id).expect("it exists");
@@ -82,7 +82,7 @@ fn refusal(action: Action) -> String {
     error.expect_err("the action cannot be done").to_string()
 }
 
-/// Refused, with a text that says where and what.
+/// Checks that an action is refused, with a text that says where and why.
 fn refused(action: Action, expected: &str) {
     let text = refusal(action.clone());
     assert!(text.starts_with("operation 0: action 1: "), "{text}");
@@ -184,7 +184,8 @@ fn subfields_wider_than_a_number_are_refused() {
     assert!(refusal(Action::Push(wide(1000))).contains("128000 bits"));
 }
 
-/// A subfield may hold more than a port's number has; no port is meant then, not the last one.
+/// A subfield may be wider than a port number. A number too large then means no port, not the
+/// last one.
 #[test]
 fn a_number_too_large_for_a_port_is_no_port() {
     let state = PortState {

@@ -1,10 +1,10 @@
-//! A walk that goes on after another parse goes on with what it had.
+//! A walk resumed after another parse keeps its state.
 
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 use thalweg_pipeline::text::parse_rules;
 use thalweg_pipeline::{Change, Config, Operation, Outbox, Pipeline, PortState, forward};
 
-/// Where an IPv4 packet from port 1 goes, in two passes.
+/// The ports that an IPv4 packet from port 1 leaves by, in two passes.
 fn outputs(rules: &str) -> Vec<u32> {
     let mut pipeline = Pipeline::new(Config::default());
     let state = PortState {

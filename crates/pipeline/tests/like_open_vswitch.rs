@@ -1,7 +1,8 @@
-//! Answers that Open vSwitch 3.1.0 gave: resubmits, bounds, buckets, action sets, reserved ports.
+//! Answers given by Open vSwitch 3.1.0: resubmits, bounds, buckets, action sets, reserved
+//! ports.
 //!
-//! Each was asked of it (`cargo xtask ovs-trace`). The random comparison
-//! (`cargo xtask differential`) covers the same ground, but not its edges.
+//! Each was obtained from it (`cargo xtask ovs-trace`). The random comparison (`cargo xtask
+//! differential`) covers the same ground, but not its edges.
 
 use std::fmt::Write as _;
 
@@ -12,7 +13,7 @@ use thalweg_pipeline::{
     forward,
 };
 
-/// From 02:00:00:00:00:02 to 02:00:00:00:00:01, of an EtherType for experiments.
+/// A frame from 02:00:00:00:00:02 to 02:00:00:00:00:01, with an EtherType for experiments.
 const FRAME: [u8; 14] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5];
 
 /// A frame with three MPLS labels.
@@ -20,9 +21,9 @@ const LABELLED: [u8; 26] = [
     2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0x47, 0, 1, 0, 64, 0, 2, 0, 64, 0, 3, 1, 64,
 ];
 
-/// What becomes of a packet from port 1.
+/// What happened to a packet from port 1.
 struct Seen {
-    /// The ports that it leaves by, 0 for the controller, in order.
+    /// The ports it left by, in order; 0 for the controller.
     ports: Vec<u32>,
     passes: Vec<Translation>,
     learned: usize,
@@ -67,7 +68,7 @@ fn ports(rules: &str) -> Vec<u32> {
     see(rules, &FRAME).ports
 }
 
-/// The reason for which nothing of the packet leaves, whatever its rules had sent.
+/// Why nothing of the packet leaves, although its rules send.
 fn failure(rules: &str) -> Option<DropReason> {
     let seen = see(rules, &FRAME);
     assert_eq!(seen.ports, []);
@@ -81,13 +82,13 @@ fn failure(rules: &str) -> Option<DropReason> {
     pass.drop_reason
 }
 
-/// Tables 0 to `last - 1`, each of which looks up the next.
+/// Tables 0 to `last - 1`, each with a rule that looks up the next table.
 fn forward_chain(last: u32) -> String {
     let rules = (0..last).map(|table| format!("table={table},actions=resubmit(,{})\n", table + 1));
     rules.collect()
 }
 
-/// `times` lookups of table 0 in each other, then `actions`.
+/// `times` nested lookups of table 0, then `actions`.
 fn backward_chain(times: u32, actions: &str) -> String {
     let mut text = String::new();
     for turn in 0..times {
@@ -105,7 +106,7 @@ fn resubmits_that_lead_forward_are_not_deep() {
     let chain = |last| format!("{}table={last},actions=output:3", forward_chain(last));
     assert_eq!(ports(&chain(65)), [3]);
     assert_eq!(ports(&chain(254)), [3]);
-    // Nor are gotos, and clones only add to the copies in each other.
+    // Nor are gotos bounded by depth, and clones only add to the nested copies.
     let clones = chain(200)
         .replace("resubmit", "clone(resubmit")
         .replace(")\n", "))\n");
@@ -119,7 +120,7 @@ fn resubmits_that_do_not_lead_forward_are_deep() {
     assert_eq!(ports(&backward_chain(64, "output:3")), [3]);
     let deep = Some(DropReason::RecursionTooDeep);
     assert_eq!(failure(&backward_chain(65, "output:3")), deep);
-    // At the bound no lookup and no group goes further.
+    // At the bound, no further lookup or group is possible.
     let goto = backward_chain(64, "goto_table:1") + "table=1,actions=output:3";
     assert_eq!(failure(&goto), deep);
     let group = "group_id=1,type=all,bucket=actions=output:3\n";
@@ -144,7 +145,7 @@ fn buckets_are_deep() {
     assert_eq!(failure(&chain(65)), Some(DropReason::RecursionTooDeep));
 }
 
-/// Table 253 begins again at table 0, sixteen times: 254 lookups each time.
+/// Table 253 restarts at table 0, sixteen times: 254 lookups each time.
 fn sixteen_rounds(end: u32) -> String {
     let mut text = forward_chain(253);
     for turn in 0..16 {
@@ -164,7 +165,7 @@ fn lookups_have_a_bound_of_their_own() {
         failure(&sixteen_rounds(33)),
         Some(DropReason::TooManyLookups)
     );
-    // Tables without a rule count.
+    // Lookups in tables without a rule count too.
     let many = vec!["resubmit(,2)"; 64].join(",");
     let rules = |more: usize| {
         let first = [vec!["resubmit(,1)"; 63], vec!["resubmit(,3)"; more]].concat();
@@ -242,7 +243,7 @@ fn a_failed_walk_has_taught_what_it_taught() {
     }
 }
 
-/// Of a packet that is parsed again, only what that pass would have done is lost.
+/// If a pass fails, only its own effects are lost, not those of earlier passes.
 #[test]
 fn a_pass_fails_by_itself() {
     let rules = "table=0,priority=2,mpls,mpls_bos=0,actions=output:2,pop_mpls:0x8847,resubmit(,1)\n\
@@ -251,7 +252,7 @@ fn a_pass_fails_by_itself() {
     assert_eq!(seen.ports, [2]);
     let reasons: Vec<_> = seen.passes.iter().map(|pass| pass.drop_reason).collect();
     assert_eq!(reasons, [None, Some(DropReason::RecursionTooDeep)]);
-    // A pass that fails later than it was cut sends nothing on to the next.
+    // A pass that fails after it was cut sends nothing on to the next pass.
     let rules = "table=0,mpls,actions=clone(pop_mpls:0x8847,resubmit(,1)),resubmit(,2)\n\
                  table=1,actions=output:3\ntable=2,actions=resubmit(,2)";
     let seen = see(rules, &LABELLED);
@@ -300,7 +301,7 @@ fn sets_begin_with_what_comes_once_and_end_with_what_counts_most() {
     assert_eq!(ends("output:2,resubmit(,1)"), [2]);
     assert_eq!(ends("resubmit(,1)"), [4]);
     assert_eq!(ends("set_field:1->reg0"), []);
-    // The tag that is pushed is written to, though the write comes first.
+    // The write applies to the pushed tag, though the write comes first.
     let pushed = "actions=write_actions(mod_vlan_vid:5,push_vlan:0x8100,resubmit(,1))\n\
                   table=1,dl_vlan=5,actions=output:2";
     assert_eq!(ports(pushed), [2]);
@@ -325,7 +326,7 @@ fn buckets_pass_over_what_no_set_can_hold() {
     assert_eq!(bucket("controller(userdata=01.02),output:2"), [2, 3]);
     assert_eq!(bucket("controller(userdata=01.02)"), [3]);
     assert_eq!(bucket("controller(max_len=20)"), [3, 0]);
-    // What they lead to can do all that.
+    // The lists that they lead to can do all that.
     let rules = "group_id=1,type=all,bucket=actions=resubmit(,1)\nactions=group:1,output:3\n\
                  table=1,actions=clone(output:2),output:4";
     assert_eq!(ports(rules), [2, 4, 3]);
@@ -351,10 +352,10 @@ fn a_field_can_name_a_reserved_port() {
         assert_eq!(by(0xfffe, bits), [LOCAL_PORT.0]);
         assert_eq!(by(0xffff, bits), []);
     }
-    // OpenFlow 1.1 writes them with 32 bits; registers do not.
+    // OpenFlow 1.1 writes reserved ports with 32 bits; registers do not.
     assert_eq!(by(0xffff_fff8, "[]"), []);
     assert_eq!(by(0xffff_fff8, "[0..15]"), [1]);
-    // Eight bits never are one.
+    // Eight bits never are a reserved port.
     assert_eq!(by(0xfff8, "[0..7]"), []);
 }
 
@@ -369,7 +370,7 @@ fn the_first_table_can_be_sent_to() {
     assert_eq!(ports(bucket), [4]);
 }
 
-/// `normal` reads addresses and tags, also where only a field says that it is meant.
+/// `normal` reads addresses and tags, even where only a field's value selects it.
 #[test]
 fn a_field_that_names_normal_has_the_key_that_it_needs() {
     let rules = "actions=load:0xfffa->NXM_NX_REG1[0..15],output:NXM_NX_REG1[0..15]";

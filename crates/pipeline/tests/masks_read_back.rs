@@ -1,6 +1,6 @@
-//! I8: a mask that is written out and read back is the same mask.
+//! I8: a mask that is printed and read back is the same mask.
 //!
-//! Masks have any bits of all fields that there are; that no walk would make them is no matter.
+//! The masks have any bits of any fields, including masks that no walk would make.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ fn words(layout: &Layout, matching: &Match) -> (Vec<u64>, Vec<u64>) {
     (key, mask)
 }
 
-/// Bits of a field: all, a prefix, one, or any.
+/// Bits of a field: all, a prefix, a single bit, or any.
 fn bits(field: FieldId) -> impl Strategy<Value = (u128, u128)> {
     let common = match field {
         f::ETH_TYPE => vec![IPV4, IPV6, ARP, 0x8035, 0x8847, 0x8848, 0x88cc],
@@ -61,7 +61,7 @@ fn bits(field: FieldId) -> impl Strategy<Value = (u128, u128)> {
     })
 }
 
-/// Conditions on some fields or all.
+/// Conditions on some or all fields.
 fn matching() -> impl Strategy<Value = Match> {
     let fields: Vec<FieldId> = fields().collect();
     let count = fields.len();
@@ -83,14 +83,14 @@ fn assert_reads_back(matching: &Match) {
     let text = matching.to_string();
     let read = parse_megaflow(&text);
     assert_eq!(read.as_ref(), Ok(matching), "{text}");
-    // The same in words: not a bit more, not a bit less.
+    // The same in words: no bit more, no bit less.
     let layout = layout();
     let read = read.expect("it was read");
     assert_eq!(words(&layout, &read), words(&layout, matching));
 }
 
-/// What Open vSwitch's spelling leaves out: that no header is there but those which the EtherType
-/// and the protocol name, and that those are.
+/// Whether Open vSwitch's spelling leaves the term out: the presence of headers that the
+/// EtherType and the protocol name, and the absence of others.
 fn is_a_matter_of_course(matching: &Match, term: &Term) -> bool {
     let value = |field| matching.term(field).map_or(0, |term| term.value);
     let (ether_type, protocol) = (value(f::ETH_TYPE), value(f::IP_PROTO));
@@ -123,7 +123,7 @@ fn is_a_matter_of_course(matching: &Match, term: &Term) -> bool {
     is_there == (term.value == 1)
 }
 
-/// An entry as dumps have it says all but what is a matter of course.
+/// A printed entry reads back, except for presence that is implied.
 fn assert_megaflow_reads_back(matching: &Match) {
     let layout = layout();
     let (key, mask) = words(&layout, matching);
@@ -145,7 +145,7 @@ fn assert_megaflow_reads_back(matching: &Match) {
     assert_eq!(again, text);
 }
 
-/// What is read prints as the same text. The spelling has no second tag without a first.
+/// The parsed flow prints as the same text. The spelling has no second tag without a first.
 fn assert_datapath_flow_reads_back(matching: &Match) {
     let is_tagged = |field| {
         let present = u128::from(f::VLAN_PRESENT);
@@ -197,7 +197,7 @@ proptest! {
     }
 }
 
-/// Each bit alone, and each with all bits above it, with its value set and not.
+/// Each bit alone, and each with all bits above it, with its value set or clear.
 #[test]
 fn i8_every_bit_of_every_field_reads_back() {
     for field in fields() {
@@ -215,7 +215,7 @@ fn i8_every_bit_of_every_field_reads_back() {
     }
 }
 
-/// Presence is a condition of its own, which a text that leaves it out cannot stand for.
+/// Presence is a separate condition; a text that leaves it out means something else.
 #[test]
 fn presence_reads_back() {
     let presence = f::fields();

@@ -1,4 +1,4 @@
-//! A bundle of 200,000 operations with one that cannot be done leaves nothing behind.
+//! A refused bundle of 200,000 operations leaves nothing behind.
 
 mod by_program;
 
@@ -11,13 +11,13 @@ use thalweg_pipeline::{
 
 use by_program::picture;
 
-/// Operations of a bundle, besides the one that is wrong.
+/// Operations of a bundle, without the wrong one.
 const OPERATIONS: usize = 200_000;
 
-/// Rules that are there before.
+/// Rules that exist before.
 const RULES: usize = 1_000;
 
-/// Groups that fit.
+/// Most groups.
 const GROUPS: usize = 2_000;
 
 fn read(text: &str) -> Operation {
@@ -25,7 +25,7 @@ fn read(text: &str) -> Operation {
     operation.unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// Rules with the actions of a text, in networks of this number.
+/// Rules with the actions of a text, in network `net`.
 fn routes(net: usize, actions: &str) -> impl Iterator<Item = Flow> {
     let text = format!("table=1,ip,nw_dst=10.{net}.0.0,actions={actions}");
     let template = parse_flow(&text).expect("a rule");
@@ -49,7 +49,7 @@ fn routes(net: usize, actions: &str) -> impl Iterator<Item = Flow> {
     })
 }
 
-/// A pipeline with ports, groups and rules, and room for so many rules more.
+/// Creates a pipeline with ports, groups and rules, and room for `room` more rules.
 fn pipeline(room: usize) -> Pipeline {
     let config = Config {
         rules: RULES + room,
@@ -75,7 +75,7 @@ fn pipeline(room: usize) -> Pipeline {
     pipeline
 }
 
-/// A bundle with a bit of everything: what is there is modified and deleted, most is new.
+/// A mixed bundle: it modifies and deletes existing rules, and mostly adds new ones.
 fn bundle() -> Vec<Operation> {
     let mut operations = vec![
         read("modify table=1,ip,actions=output:3"),
@@ -111,14 +111,15 @@ fn assert_leaves_nothing(wrong: &Operation, expected: &str) {
     }
 }
 
-/// Rules, groups, ports, stations, answers and bytes are as before.
+/// Checks that rules, groups, ports, stations, answers and bytes are as before.
 fn assert_refused(room: usize, operations: Vec<Operation>) -> ChangeError {
     let mut pipeline = pipeline(room);
     let (before, bytes) = (picture(&pipeline), pipeline.memory_bytes());
     let refused = pipeline.apply(&Change { operations }, Instant::from_nanos(7));
     let error = refused.expect_err("one operation cannot be done");
     assert_eq!(picture(&pipeline), before, "{error}");
-    // The bundle's rules took some hundred times more; arrays may stay four times larger.
+    // The bundle's rules took over a hundred times more memory; arrays may stay four times
+    // larger.
     let bytes_after = pipeline.memory_bytes();
     assert!(
         bytes_after <= 4 * bytes,
@@ -224,7 +225,7 @@ fn a_rule_too_many() {
         }
     ));
     let rules = bundle();
-    // Of what it adds, the very last does not fit.
+    // The very last rule that it adds does not fit.
     let added = rules
         .iter()
         .filter(|operation| matches!(operation, Operation::Add(_)));
@@ -241,7 +242,7 @@ fn a_group_too_many() {
     assert!(matches!(error, ChangeError::GroupsFull { .. }), "{error}");
 }
 
-/// Rules that need a field more move all rules to a wider layout, and back.
+/// Rules that need one more field move all rules to a wider layout; undoing moves them back.
 #[test]
 fn a_bundle_that_had_made_the_layout_wider() {
     let mut operations = bundle();

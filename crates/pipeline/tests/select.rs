@@ -1,4 +1,5 @@
-//! Select groups: shares, both directions of a connection, and who moves when buckets change.
+//! Select groups: shares, both directions of a connection, and which flows move when buckets
+//! change.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use thalweg_pipeline::{
 
 const FLOWS: u32 = 100_000;
 
-/// A pipeline of one group, whose bucket `n` sends to port `n`.
+/// Creates a pipeline with one group, whose bucket `n` sends to port `n`.
 fn pipeline(group: &str) -> Pipeline {
     loaded(&format!("group_id=1,type=select{group}\nactions=group:1"))
 }
@@ -71,7 +72,7 @@ fn ethernet(source: u64, destination: u64) -> PacketBuilder {
     PacketBuilder::ethernet(address(source), address(destination))
 }
 
-/// A packet of a flow, and one of its other direction, which a router sent.
+/// A packet of a flow; with `is_reply`, one of the other direction, sent by a router.
 fn flow(number: u32, is_reply: bool) -> Vec<u8> {
     let client = (
         0x0a00_0000 + number % 1_000,
@@ -92,7 +93,7 @@ fn flow(number: u32, is_reply: bool) -> Vec<u8> {
     ipv4.tcp(source.1, destination.1).build()
 }
 
-/// Which bucket each flow meets.
+/// The bucket that each flow meets.
 fn choices(pipeline: &Pipeline) -> Vec<u32> {
     (0..FLOWS)
         .map(|number| port_of(pipeline, &flow(number, false)))
@@ -118,7 +119,7 @@ fn buckets_have_the_share_of_their_weight() {
             let (found, expected) = (share(&choices, port), f64::from(weight) / f64::from(sum));
             let what = format!("port {port} of {weights:?}: {found}");
             assert!((found - expected).abs() < 0.01, "{what}");
-            // A small weight is not lost in the error: four standard deviations.
+            // The error for a small weight is bounded too: four standard deviations.
             let deviation = (expected * (1.0 - expected) / f64::from(FLOWS)).sqrt();
             assert!((found - expected).abs() < 4.0 * deviation, "{what}");
         }
@@ -152,7 +153,7 @@ fn both_directions_meet_one_bucket() {
     }
 }
 
-/// How many flows went from one port to another.
+/// How many flows moved, by old and new port.
 fn moves(before: &[u32], after: &[u32]) -> BTreeMap<(u32, u32), usize> {
     let mut moves = BTreeMap::new();
     for (from, to) in before.iter().zip(after).filter(|(from, to)| from != to) {
@@ -164,17 +165,17 @@ fn moves(before: &[u32], after: &[u32]) -> BTreeMap<(u32, u32), usize> {
 #[test]
 fn only_flows_of_the_bucket_that_changes_move() {
     let with = choices(&pipeline(&group(&[(1, 6), (2, 4), (3, 10)])));
-    // One goes, and its place in the list with it.
+    // A bucket is removed, and its place in the list with it.
     let without = choices(&pipeline(&group(&[(3, 10), (2, 4)])));
     assert!(moves(&with, &without).keys().all(|(from, _)| *from == 1));
     assert!((share(&without, 2) - 4.0 / 14.0).abs() < 0.01);
-    // One comes.
+    // A bucket is added.
     let more = choices(&pipeline(&group(&[(4, 20), (1, 6), (2, 4), (3, 10)])));
     let moved = moves(&with, &more);
     assert!(moved.keys().all(|(_, to)| *to == 4));
     let count: usize = moved.values().sum();
     assert!((count as f64 / f64::from(FLOWS) - 0.5).abs() < 0.01);
-    // One weighs more.
+    // A bucket gets more weight.
     let heavier = choices(&pipeline(&group(&[(1, 12), (2, 4), (3, 10)])));
     assert!(moves(&with, &heavier).keys().all(|(_, to)| *to == 1));
     assert!((share(&heavier, 1) - 12.0 / 26.0).abs() < 0.01);
@@ -230,7 +231,7 @@ fn a_hash_is_of_its_fields_alone() {
         let found = [&by_source, &by_tcp, &by_udp].map(|packets| distinct(&pipeline, packets));
         assert_eq!(found, expected, "{fields}");
     }
-    // A parameter gives another choice.
+    // Another parameter gives another choice.
     let choices_of = |parameter: u32| {
         let pipeline = hash(&format!(
             "selection_method_param={parameter},fields(ip_src)"
@@ -258,7 +259,7 @@ fn fragments_of_a_packet_meet_one_bucket() {
     }
 }
 
-/// The mask has what was hashed, and what output and recirculation always read.
+/// The mask has the hashed bits, and those that output and recirculation always read.
 #[test]
 fn the_mask_is_what_was_hashed() {
     let examined = |pipeline: &Pipeline, frame: &[u8]| {

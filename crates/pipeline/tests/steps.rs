@@ -1,7 +1,8 @@
-//! A change in steps is the change: however it is cut, undone or reclaimed, and whoever reads.
+//! A change in steps equals the whole change: however it is cut, undone or reclaimed, and
+//! whatever is read in between.
 //!
-//! The twin of a pipeline that works in steps is one that does the same at once. In between, it is
-//! one that has not begun: readers must not be able to tell the two apart.
+//! The twin of a pipeline that works in steps does the same at once. In between, the twin has
+//! not begun the change: readers must not be able to tell the two apart.
 
 mod by_program;
 
@@ -17,18 +18,18 @@ use thalweg_pipeline::{
 
 use by_program::{frames, operation, picture};
 
-/// Parts that a step has.
+/// Parts per step.
 const STEPS: [usize; 4] = [1, 7, 64, usize::MAX];
 
-/// Rules that fit.
+/// Most rules.
 const RULES: usize = 400;
 
 fn now() -> Instant {
     Instant::from_nanos(7)
 }
 
-/// One with some hundred rules, so that an operation on many has several slices, and with places
-/// of rules that were there before.
+/// Creates a pipeline with some hundred rules, so that an operation on many has several
+/// slices. It also has free places of rules that are gone.
 fn pipeline() -> Pipeline {
     let mut pipeline = by_program::pipeline(RULES);
     let rules = Change::adding(hosts(0, 20).chain(hosts(1, 150)));
@@ -47,7 +48,7 @@ fn pipeline() -> Pipeline {
     pipeline
 }
 
-/// Rules of table 1 for so many addresses.
+/// Rules of table 1 for `count` addresses.
 fn hosts(net: u8, count: usize) -> impl Iterator<Item = Flow> {
     (0..count).map(move |host| {
         let (high, low) = (host / 250, host % 250);
@@ -56,7 +57,8 @@ fn hosts(net: u8, count: usize) -> impl Iterator<Item = Flow> {
     })
 }
 
-/// All that a reader of the published version sees, but for masks: how tight they are may differ.
+/// Prints what a reader of the published version sees, except masks, whose tightness may
+/// differ.
 fn seen(pipeline: &Pipeline) -> String {
     let version = pipeline.version();
     let mut text = format!("{version} {}\n", pipeline.rule_count(version));
@@ -87,7 +89,8 @@ fn seen(pipeline: &Pipeline) -> String {
     text
 }
 
-/// Performs a change step by step; `between` is called after each, but if all rules have moved.
+/// Performs a change step by step; calls `between` after each step, unless all rules have
+/// moved.
 fn perform(
     pipeline: &mut Pipeline,
     change: &Change,
@@ -104,7 +107,7 @@ fn perform(
         if progress == Progress::Finished {
             return Ok(());
         }
-        // Every other search is made by a reader.
+        // A reader does every other search.
         if pipeline.rule_count(pipeline.version()).is_multiple_of(2) {
             pipeline.search(&mut plan);
         }
@@ -117,9 +120,9 @@ fn undo(pipeline: &mut Pipeline, parts: usize, mut between: impl FnMut(&mut Pipe
     }
 }
 
-/// The same of both, from now on too: what comes next gets the same ids and ages, and nothing else
-/// is left to be reclaimed. Those that are full refuse what comes next, and take it once a table is
-/// empty.
+/// Checks that both are the same, now and later: the next rules get the same ids and ages, and
+/// equal amounts are left to reclaim. If they are full, both refuse the next rules, and accept
+/// them once a table is empty.
 fn assert_same(one: &mut Pipeline, other: &mut Pipeline) {
     assert_eq!(picture(one), picture(other));
     let delete = |table| {
@@ -138,7 +141,7 @@ fn assert_same(one: &mut Pipeline, other: &mut Pipeline) {
         assert!(matches!(refused[0], Err(ChangeError::RulesFull { .. })));
         assert_eq!(refused[0], refused[1]);
         assert_eq!(picture(one), picture(other));
-        // Nearly all of so many are there.
+        // Table 1 holds nearly all of the rules.
         operations.insert(0, delete(1));
     }
     let next = Change { operations };
@@ -158,8 +161,8 @@ fn assert_same(one: &mut Pipeline, other: &mut Pipeline) {
     assert_eq!(steps, others_steps);
 }
 
-/// What was inserted and removed is the difference between two versions, and no rule is succeeded
-/// by one that does not live.
+/// Checks that the inserted and removed rules are the difference between two versions, and
+/// that no rule's successor is dead.
 fn assert_is_difference(delta: &Delta, before: &Pipeline, after: &Pipeline) {
     let ids = |pipeline: &Pipeline| -> BTreeSet<RuleId> {
         let rules = pipeline.rules(pipeline.version());
@@ -223,7 +226,7 @@ fn check_done(change: &Change, parts: usize) -> Result<Delta, ChangeError> {
     applied
 }
 
-/// A pipeline that has undone a change, be it refused or only given up.
+/// A pipeline that has undone a change, whether it was refused or abandoned.
 fn undone(change: &Change, parts: usize) -> Pipeline {
     let mut pipeline = pipeline();
     if let Ok(mut plan) = pipeline.plan(change) {
@@ -234,7 +237,7 @@ fn undone(change: &Change, parts: usize) -> Pipeline {
     pipeline
 }
 
-/// An operation that can be tried, but not done.
+/// An operation that passes planning but cannot be done.
 fn impossible() -> impl Strategy<Value = Operation> {
     let impossible = prop::sample::select(vec![
         "table=1,priority=3,actions=group:77",
@@ -245,7 +248,7 @@ fn impossible() -> impl Strategy<Value = Operation> {
     impossible.prop_map(|text| Parser::new().parse_operation(text).expect(text))
 }
 
-/// Operations that can be done one after the other, with large ones among them.
+/// Operations that can be done one after the other, including large ones.
 fn acceptable(operations: Vec<Operation>, sizes: [usize; 3]) -> Vec<Operation> {
     let mut scratch = pipeline();
     let all = Selector {
@@ -313,7 +316,7 @@ fn a_change_may_fill_the_pipeline_to_the_last_place() {
     }
 }
 
-/// What is credited while a change is being done is neither lost nor counted twice.
+/// Counts credited during a change are neither lost nor counted twice.
 #[test]
 fn counts_that_come_between_steps_are_conserved() {
     let again = |resets_counts| {
@@ -378,7 +381,7 @@ fn counts_that_come_between_steps_are_conserved() {
     }
 }
 
-/// A change that only adds leaves something too: the table's list of what could be undone.
+/// A change that only adds leaves something behind too: the table's undo records.
 #[test]
 fn births_are_forgotten_once_they_are_settled() {
     let change = Change::adding(hosts(5, 200));
@@ -396,7 +399,7 @@ fn births_are_forgotten_once_they_are_settled() {
     assert!(bytes.iter().all(|size| *size == bytes[0]));
 }
 
-/// A group that got more buckets has them no more, nor has one that was new any counters.
+/// Undo removes a group's extra bucket counters, and all counters of a new group.
 #[test]
 fn counters_of_groups_are_undone() {
     let mut pipeline = pipeline();
@@ -416,7 +419,7 @@ fn counters_of_groups_are_undone() {
     assert!(pipeline.group_counters(GroupId(3)).is_none());
 }
 
-/// What an older change left behind may be reclaimed while the next is being done, or undone.
+/// An older change can be reclaimed while the next is performed or undone.
 #[test]
 fn reclaiming_and_changing_take_turns() {
     let first = Change {
@@ -458,7 +461,7 @@ fn reclaiming_and_changing_take_turns() {
     }
 }
 
-/// So that a step never does more than it was told: one rule at a time.
+/// A step does no more than it was told: one rule at a time.
 #[test]
 fn an_operation_on_many_rules_has_a_part_for_each() {
     let mut pipeline = pipeline();

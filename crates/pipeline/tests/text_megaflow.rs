@@ -1,4 +1,4 @@
-//! Cache entries and what they do, in both spellings of Open vSwitch.
+//! Cache entries and their effects, in both spellings of Open vSwitch.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use thalweg_packet::{FieldId, Layout, PortId};
 use thalweg_pipeline::text::{MegaflowStyle, parse_match, print_effects, print_megaflow};
 use thalweg_pipeline::{Effect, Match, PacketInReason};
 
-/// A layout of all fields, and a match in its words.
+/// A layout of all fields, and a match in words of it.
 fn entry(matching: &Match) -> (Layout, Vec<u64>, Vec<u64>) {
     let all: BTreeSet<FieldId> = (0..f::fields().len() as u16).map(FieldId).collect();
     let layout = Layout::new(Arc::new(f::fields()), &all).expect("fits");
@@ -77,7 +77,7 @@ fn presence_is_shown_where_it_is_no_matter_of_course() {
     matching.add(f::PRESENT_IPV4, 1, 1).expect("new");
     matching.add(f::PRESENT_ARP, 0, 1).expect("new");
     assert_eq!(styles(&matching).0, "recirc_id=0,eth,tcp");
-    // Its TCP header is cut off.
+    // The TCP header is cut off.
     matching.add(f::PRESENT_TCP, 0, 1).expect("new");
     assert_eq!(styles(&matching).0, "recirc_id=0,eth,tcp,present:tcp=0x0");
     assert_eq!(

@@ -1,4 +1,5 @@
-//! Random texts: none makes the parser panic, and what is read is printed so that it reads back.
+//! Random texts: none makes the parser panic, and every parsed value prints as text that reads
+//! back.
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -30,7 +31,7 @@ const TYPES: &[&str] = &[
     "mplsm",
 ];
 
-/// Names of conditions; values of all kinds are tried with each.
+/// Names of conditions; each is tried with values of all kinds.
 const FIELDS: &[&str] = &[
     "in_port",
     "recirc_id",
@@ -236,7 +237,7 @@ fn rule() -> impl Strategy<Value = String> {
     })
 }
 
-/// Lines to spoil.
+/// Lines to corrupt.
 const LINES: &[&str] = &[
     " cookie=0x5adc15c0, duration=11.389s, table=1, n_packets=1, n_bytes=70, priority=4096,in_port=1,vlan_tci=0x0000/0x1fff actions=push_vlan:0x8100,set_field:4196->vlan_vid,goto_table:2",
     "table=27,priority=50,icmp6,metadata=0x1,ipv6_dst=fe80::200:ff:fe00:ff01,nw_ttl=255,icmp_type=135,icmp_code=0,nd_target=fe80::1,actions=controller(userdata=00.00.00.0c),move:NXM_NX_XXREG0[]->NXM_NX_XXREG1[]",
@@ -246,7 +247,7 @@ const LINES: &[&str] = &[
     "@18 bundle {",
 ];
 
-/// A line with some bytes replaced, doubled or taken out.
+/// A line with some bytes replaced, doubled or removed.
 fn spoiled() -> impl Strategy<Value = String> {
     let edit = (
         any::<Index>(),
@@ -273,7 +274,7 @@ fn spoiled() -> impl Strategy<Value = String> {
 
 fn assert_reads_back(text: &str) -> Result<(), TestCaseError> {
     if let Ok(flow) = parse_flow(text) {
-        // What the reader of texts lets in, the pipeline lets in, or says that a group is missing.
+        // The pipeline accepts what the parser accepts, except for a missing group.
         let applied = Pipeline::new(Config::default())
             .apply(&Change::adding([flow.clone()]), Instant::ZERO)
             .map(|_| ());

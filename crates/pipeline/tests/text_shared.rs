@@ -1,7 +1,8 @@
-//! The dumps of the shared data folder: every line is a rule, or names what is missing.
+//! The dumps of the shared data folder: every line is a rule, or an error names what is
+//! missing.
 //!
-//! Built only with the feature `shared-data`; the folder is `$THALWEG_SHARED`, else `../shared`
-//! beside the workspace, and a missing one fails the test.
+//! Built only with the feature `shared-data`; the folder is `$THALWEG_SHARED`, else
+//! `../shared` beside the workspace, and a missing one fails the test.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

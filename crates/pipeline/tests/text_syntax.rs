@@ -1,4 +1,4 @@
-//! Rules in, rules out: what each spelling reads as and is printed as, and what each fault says.
+//! Rules in, rules out: how each spelling is read and printed, and the message for each fault.
 
 use std::io::{BufReader, Read};
 
@@ -19,7 +19,7 @@ fn printed(text: &str) -> String {
     printed
 }
 
-/// What a match is printed as.
+/// The printed form of a match.
 fn conditions(text: &str) -> String {
     let printed = printed(&format!("{text},actions=drop"));
     let conditions = printed.strip_prefix("table=0, ").expect("table 0");
@@ -27,7 +27,7 @@ fn conditions(text: &str) -> String {
     conditions[..end].trim_end().to_string()
 }
 
-/// What actions are printed as, in a rule with this match.
+/// The printed form of actions, in a rule with this match.
 fn actions(matching: &str, text: &str) -> String {
     let printed = printed(&format!("{matching} actions={text}"));
     let start = printed.find("actions=").expect("actions");
@@ -132,7 +132,7 @@ fn spellings_of_one_match_are_one_match() {
     }
 }
 
-/// What a rule matches, and actions as they are printed in it.
+/// A rule's match, and its actions in their printed form.
 const ACTIONS: &[(&str, &str)] = &[
     ("", "drop"),
     ("", "output:1,output:2"),
@@ -209,7 +209,7 @@ fn actions_are_printed_as_open_vswitch_does() {
     }
 }
 
-/// What a rule matches, actions, and how they are printed.
+/// A rule's match, actions, and their printed form.
 const ACTION_SPELLINGS: &[(&str, &str, &str)] = &[
     ("", "1,NORMAL", "output:1,NORMAL"),
     (
@@ -340,7 +340,7 @@ fn values_land_where_they_should() {
     assert_eq!(slices, [(3, 16, 16), (2, 0, 32), (1, 0, 16)]);
 }
 
-/// Rules that are none, and what is said about them.
+/// Invalid rules, and the messages for them.
 const FAULTS: &[(&str, &str)] = &[
     (
         "tp_dst=80 actions=1",
@@ -525,11 +525,11 @@ fn a_goto_leads_to_later_tables_only() {
     let changes = |text| text::parse_changes("c", text).map_err(|errors| errors[0].to_string());
     let said = changes("modify table=2,ip actions=goto_table:1").expect_err("it leads back");
     assert!(said.contains("c:1:27: goto_table:1 in table 2"), "{said}");
-    // Whatever tables the rules are in is seen when they are modified.
+    // The rules' tables are checked only when the modification is performed.
     assert!(changes("modify ip actions=goto_table:1").is_ok());
 }
 
-/// Reads a text in a stream, a few bytes at a time.
+/// Reads a text as a stream, a few bytes at a time.
 fn streamed(text: &[u8], limit: usize) -> Result<text::Rules, ReadError> {
     let stream = BufReader::with_capacity(7, text);
     Parser::new().read_rules("r", stream, limit)
@@ -569,7 +569,7 @@ fn a_stream_ends_where_a_limit_is_met() {
     let said = faults(format!("{rules}{rules}nonsense").as_bytes(), 3);
     let limit = "the text has more rules than the limit of 3; leave some out, or raise the limit";
     assert_eq!(said, [format!("r:4:1: {limit}")]);
-    // A line without an end is not read to its end, which would not come.
+    // Reading stops before the end of an endless line.
     let line = vec![b'a'; MAX_LINE_BYTES + 1];
     let endless = line.as_slice().chain(std::io::repeat(b'a'));
     let read = Parser::new().read_rules("r", BufReader::new(endless), 3);
@@ -702,7 +702,7 @@ fn groups_are_read_and_printed() {
     }
 }
 
-/// The answers are those of Open vSwitch's `ovs-ofctl parse-flow`.
+/// The expected answers come from Open vSwitch's `ovs-ofctl parse-flow`.
 #[test]
 fn dumps_of_openflow_1_0_are_read() {
     for (text, expected) in [

@@ -1,6 +1,6 @@
-//! Operations that a program may put together from the public types, and a pipeline for them.
+//! Operations that a program can build from the public types, and a pipeline for them.
 
-// Each test program uses a part of it.
+// Each test program uses only a part of it.
 #![allow(dead_code)]
 
 use proptest::prelude::*;
@@ -23,7 +23,7 @@ const RULES: &str = "\
     table=1,reg0=1,actions=normal\n\
     table=1,priority=0,actions=move:NXM_OF_ETH_SRC[0..15]->NXM_NX_REG1[0..15],output:2";
 
-/// With room for so many rules.
+/// Creates a pipeline with room for `rules` rules.
 pub(crate) fn pipeline(rules: usize) -> Pipeline {
     let config = Config {
         rules,
@@ -63,7 +63,7 @@ pub(crate) fn frames() -> Vec<Vec<u8>> {
     ]
 }
 
-/// All that can be seen of a pipeline, answers to packets included.
+/// Prints all observable state of a pipeline, including answers to packets.
 pub(crate) fn picture(pipeline: &Pipeline) -> String {
     let version = pipeline.version();
     let mut text = format!("{version} {:?}\n", pipeline.layout().used());
