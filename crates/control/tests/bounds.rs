@@ -1,4 +1,4 @@
-//! Clients that hold what they can: memory of messages, connections, streams, answers.
+//! Tests clients that take all they can: message memory, connections, streams, answers.
 
 mod harness;
 
@@ -43,7 +43,7 @@ fn block_on<R>(client: impl Future<Output = R>) -> R {
 async fn channel(server: &Server) -> Channel {
     let address = server.address().strip_prefix("tcp:").unwrap();
     let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
-    // Small windows, so that an answer that is not read is not taken.
+    // Small windows, so that an answer that is not read stays in the server.
     let endpoint = endpoint.initial_stream_window_size(65_535);
     endpoint.connect().await.unwrap()
 }
@@ -61,7 +61,7 @@ async fn open(client: &mut P4RuntimeClient<Channel>, election: u64) -> Result<St
     Ok((outlet, response.into_inner()))
 }
 
-/// A controller that is the primary, and the harness's program with `bytes` blanks.
+/// A primary controller, with the harness's program and `bytes` blanks.
 async fn controller(server: &Server, bytes: usize) -> (P4RuntimeClient<Channel>, Stream) {
     let mut client = P4RuntimeClient::new(channel(server).await);
     let mut stream = open(&mut client, 1).await.unwrap();
@@ -74,12 +74,12 @@ async fn controller(server: &Server, bytes: usize) -> (P4RuntimeClient<Channel>,
     (client, stream)
 }
 
-/// A program and `bytes` blanks.
+/// A program followed by `bytes` blanks.
 fn padded(program: &[u8], bytes: usize) -> Bytes {
     [program, &vec![b' '; bytes]].concat().into()
 }
 
-/// A body of bytes that come from elsewhere.
+/// A body whose bytes come from a channel.
 struct Raw(mpsc::Receiver<Bytes>);
 
 impl HttpBody for Raw {
@@ -101,7 +101,7 @@ fn post(method: &str, body: Body) -> http::Request<Body> {
     request.body(body).unwrap()
 }
 
-/// A message as gRPC sends it, which announces `length` bytes.
+/// A gRPC message that announces `length` bytes.
 fn announced(length: u32, bytes: &[u8]) -> Bytes {
     let mut message = BytesMut::new();
     message.put_u8(0);
@@ -110,7 +110,7 @@ fn announced(length: u32, bytes: &[u8]) -> Bytes {
     message.freeze()
 }
 
-/// The status in the head of an answer.
+/// The status in the header of an answer.
 fn code_of(response: &http::Response<Body>) -> Option<&str> {
     let status = response.headers().get("grpc-status");
     status.map(|status| status.to_str().unwrap())
@@ -152,7 +152,7 @@ fn writes_that_never_end_make_room_for_others() {
             assert_eq!(code_of(&response), Some(RESOURCE_EXHAUSTED));
         }
         assert_eq!(server.counters().evicted_messages, 20);
-        // A controller's update is done all the same.
+        // A controller's update is done nevertheless.
         let updates = vec![insert(Kind::TableEntry(mac(1))); 1];
         client.write(write_request(updates)).await.unwrap();
         drop(outlets);
@@ -176,7 +176,7 @@ fn an_update_of_two_bytes_is_counted_as_what_it_becomes() {
         let status = client.write(request).await.unwrap_err();
         assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
         assert_eq!(server.counters().refused_messages, 1);
-        // The same by messages of a stream, of which each waits until it is handled.
+        // A valid write has room; a read that is small only on the wire is refused, too.
         let request = write_request(vec![insert(Kind::TableEntry(mac(1)))]);
         client.write(request).await.unwrap();
         let message = p4::ReadRequest {
@@ -202,7 +202,7 @@ fn what_messages_held_is_given_back() {
     block_on(async {
         let (mut client, stream) = controller(&server, 0).await;
         for _ in 0..20 {
-            // Some 200,000 bytes each.
+            // About 200,000 bytes each.
             let updates = vec![delete(Kind::TableEntry(mac(1))); 100];
             let status = client.write(write_request(updates)).await.unwrap_err();
             assert_eq!(status.code(), Code::Unknown, "{status}");
@@ -253,7 +253,7 @@ fn a_peer_has_its_streams_and_no_more() {
             stream.1.message().await.unwrap().unwrap();
             streams.push(stream);
         }
-        // By another connection: a peer is a host.
+        // Over another connection: a peer is a host.
         let mut other = P4RuntimeClient::new(channel(&server).await);
         let status = open(&mut other, 3).await.unwrap_err();
         assert_eq!(status.code(), Code::ResourceExhausted);
@@ -323,7 +323,7 @@ fn configurations_that_are_not_taken_hold_what_they_may() {
         let status = get.await.unwrap_err();
         assert_eq!(status.code(), Code::ResourceExhausted);
         assert_eq!(server.counters().refused_answers, 1);
-        // Once it is taken, there is room again.
+        // Once the answer is taken, there is room again.
         let body = answer.body_mut();
         let mut taken = 0;
         while let Some(frame) =

@@ -1,5 +1,7 @@
-//! Programs and the P4Info that was compiled with them, where the two do not say the same: what of
-//! the program's entries, arrays and keys a controller reads, and what it may write.
+//! Programs whose compiled P4Info differs from the JSON.
+//!
+//! Tests which of the program's entries, arrays and keys a controller reads, and what it may
+//! write.
 
 #[allow(
     dead_code,
@@ -24,11 +26,11 @@ use thalweg_control::{
 use thalweg_p4::{Config, Outbox, Program};
 use thalweg_packet::Instant;
 
-/// What a part of a table's key is.
+/// A part of a table's key: its field and match kind.
 type Part = (&'static str, &'static str);
 
-/// A table `in.t` of an ingress that counts each packet in the first cell of each array, with entries
-/// of the action `set`: for each its key and a port.
+/// A program with a table `in.t`. Its ingress counts each packet in the first cell of each
+/// array. Each entry runs the action `set`, and is given by its key and a port.
 fn program(key: &[Part], entries: &[(Value, u64)]) -> Value {
     let count = |name: &str| json!([{"type": "counter_array", "value": name}, hex(0)]);
     let actions = json!([
@@ -79,7 +81,7 @@ fn program(key: &[Part], entries: &[(Value, u64)]) -> Value {
     value
 }
 
-/// What `h.a` and `h.b` are matched with: values and masks.
+/// A ternary match of `h.a` and `h.b`: values and masks.
 fn ternary(a: (u8, u8), b: (u8, u8)) -> Value {
     let part = |(value, mask): (u8, u8)| {
         json!({"match_type": "ternary", "key": format!("{value:#04x}"),
@@ -90,7 +92,7 @@ fn ternary(a: (u8, u8), b: (u8, u8)) -> Value {
 
 const TERNARY: [Part; 2] = [("a", "ternary"), ("b", "ternary")];
 
-/// Three entries, of which the last two have bits outside of their masks.
+/// Three entries, of which the last two have bits outside their masks.
 fn with_entries() -> Value {
     let entries = [
         (ternary((0x12, 0xff), (0, 0)), 1),
@@ -100,7 +102,7 @@ fn with_entries() -> Value {
     program(&TERNARY, &entries)
 }
 
-/// The P4Info of a program, as a compiler has it: what the program does not say is `changed`.
+/// The compiler's P4Info of a program; `changed` adds what the JSON lacks.
 fn info_of(value: &Value, changed: impl FnOnce(&mut info::P4Info)) -> info::P4Info {
     let program = Program::from_json(&value.to_string()).expect("a program");
     let mut info = derive(&program);
@@ -108,7 +110,7 @@ fn info_of(value: &Value, changed: impl FnOnce(&mut info::P4Info)) -> info::P4In
     info
 }
 
-/// `entries`, which are not `const entries`.
+/// Marks the entries as `entries`, not `const entries`.
 fn preinitialized(info: &mut info::P4Info) {
     info.tables[0].is_const_table = false;
     info.tables[0].has_initial_entries = true;
@@ -200,7 +202,7 @@ impl Bed {
         entities.filter_map(|entity| entity.entity).collect()
     }
 
-    /// All entries with their counts and rates.
+    /// Reads all entries with their counts and rates.
     fn entries(&mut self) -> Vec<p4::TableEntry> {
         let filter = p4::TableEntry {
             counter_data: Some(Default::default()),
@@ -229,7 +231,7 @@ impl Bed {
         self.device.handle_set_pipeline(&request, Instant::ZERO)
     }
 
-    /// Where a packet with these first bytes goes.
+    /// The port of a packet with these first bytes.
     fn port(&mut self, a: u8, b: u8) -> Option<u32> {
         let mut outbox = Outbox::new();
         let packet = [a, b, 0, 0, 0, 0, 0, 0, 9];
@@ -239,7 +241,7 @@ impl Bed {
     }
 }
 
-/// What an entry does: `set` with a port.
+/// The port of an entry's `set` action.
 fn port_of(entry: &p4::TableEntry) -> u8 {
     match entry.action.as_ref().and_then(|one| one.r#type.as_ref()) {
         Some(p4::table_action::Type::Action(action)) => action.params[0].value[0],
@@ -277,7 +279,7 @@ fn action(bed: &Bed, name: &str, data: &[u8]) -> Option<p4::TableAction> {
     })
 }
 
-/// An entry for one value of `h.a`.
+/// An entry that matches one value of `h.a`.
 fn exact(bed: &Bed, a: &[u8], action: Option<p4::TableAction>) -> p4::TableEntry {
     let exact = p4::field_match::Exact {
         value: Bytes::copy_from_slice(a),
@@ -293,8 +295,8 @@ fn exact(bed: &Bed, a: &[u8], action: Option<p4::TableAction>) -> p4::TableEntry
     }
 }
 
-/// What counts packets has no bytes, and what counts bytes no packets; so all that is read can be
-/// written again, to the same program too.
+/// A packet counter reads no bytes, and a byte counter no packets. So everything that is read
+/// can be written again, even to the same program.
 #[test]
 fn a_counter_is_read_as_p4info_says_that_it_counts() {
     use info::counter_spec::Unit;
@@ -335,7 +337,7 @@ fn a_counter_is_read_as_p4info_says_that_it_counts() {
         let again = bed.set_pipeline(SetAction::ReconcileAndCommit);
         again.unwrap_or_else(|failure| panic!("{unit:?}: {failure:?}"));
         check(&mut bed);
-        // To a program that counts the other only, what it counts goes along.
+        // A program that counts only the other unit takes over that unit.
         let other = info_of(&value, |info| {
             for counter in &mut info.counters {
                 counter.spec = spec(Unit::Packets);
@@ -360,8 +362,8 @@ fn a_counter_is_read_as_p4info_says_that_it_counts() {
     }
 }
 
-/// Of three entries the first has 3 and the last 1 (P4Runtime 1.4.1, section 9.1.4), in one form that
-/// names each, and the data plane has the same order.
+/// Of three entries the first has priority 3 and the last 1 (P4Runtime 1.4.1, section 9.1.4).
+/// Each has one form that identifies it, and the data plane has the same order.
 #[test]
 fn entries_of_the_program_have_distinct_priorities() {
     let value = with_entries();
@@ -378,7 +380,7 @@ fn entries_of_the_program_have_distinct_priorities() {
     let ports = ports.map(|(a, b)| bed.port(a, b));
     assert_eq!(ports, [Some(1), Some(2), Some(3), None]);
     for entry in entries {
-        // Each is addressed by what was read of it.
+        // Each is identified by the fields that were read.
         let found = bed.read(Kind::DirectCounterEntry(p4::DirectCounterEntry {
             table_entry: Some(entry.clone()),
             data: None,
@@ -396,7 +398,7 @@ fn entries_of_the_program_have_distinct_priorities() {
     }
 }
 
-/// Priorities that the JSON gives are an order, whatever their numbers; of equal ones the first wins.
+/// The JSON's priorities only give an order; among equals the first entry wins.
 #[test]
 fn entries_are_ordered_by_the_numbers_of_the_json() {
     let mut value = with_entries();
@@ -414,8 +416,8 @@ fn entries_are_ordered_by_the_numbers_of_the_json() {
     assert_eq!(bed.port(0x12, 0x37), Some(3));
 }
 
-/// `entries` without `const`: they can be added to, changed and deleted (section 9.1.5), up to the
-/// size of P4Info, which the JSON does not have.
+/// `entries` without `const` can be added to, changed and deleted (section 9.1.5), up to the
+/// size in P4Info, which the JSON lacks.
 #[test]
 fn preinitialized_tables_are_written_to() {
     let value = with_entries();
@@ -428,7 +430,7 @@ fn preinitialized_tables_are_written_to() {
         priority: entry.priority,
         ..Default::default()
     };
-    // The second, whose value has bits outside of its mask in the JSON.
+    // The second, whose value has bits outside its mask in the JSON.
     let change = p4::TableEntry {
         action: set(&bed, 9),
         ..named(&entries[1])
@@ -440,7 +442,7 @@ fn preinitialized_tables_are_written_to() {
         Ok(())
     );
     assert_eq!(bed.port(0x13, 0x37), None);
-    // Above the first, and as many as P4Info says.
+    // Above the first, and up to P4Info's size.
     let above = |bed: &Bed, priority: i32, port: u8| p4::TableEntry {
         priority,
         action: set(bed, port),
@@ -457,13 +459,13 @@ fn preinitialized_tables_are_written_to() {
     let twice = above(&bed, 3, 7);
     let twice = bed.write(Type::Insert, Kind::TableEntry(twice));
     assert_eq!(twice.map_err(|(code, _)| code), Err(Code::AlreadyExists));
-    // It goes along with all that was done to it.
+    // Reconciling keeps everything that was written.
     let before = bed.entries();
     bed.set_pipeline(SetAction::ReconcileAndCommit)
         .expect("the same program");
     assert_eq!(bed.entries(), before);
     assert_eq!(bed.port(0x13, 0x33), Some(9));
-    // Loaded again it is as the program has it.
+    // A new load restores the program's own entries.
     bed.set_pipeline(SetAction::VerifyAndCommit)
         .expect("the same program");
     assert_eq!(bed.entries(), entries);
@@ -547,8 +549,8 @@ fn of_removed(entry: p4::TableEntry) -> [Kind; 7] {
     ]
 }
 
-/// P4Info that has more than the program: what the compiler removed is empty and cannot be written,
-/// and the rest is as it was.
+/// P4Info that has more than the program: removed objects are empty and cannot be written, and
+/// the rest is unchanged.
 #[test]
 fn what_the_compiler_removed_is_absent() {
     let value = program(&[("a", "exact")], &[]);
@@ -568,7 +570,7 @@ fn what_the_compiler_removed_is_absent() {
                 "{what}"
             );
         }
-        // Reading it, by itself or among all, is no error.
+        // A read of it, alone or among all, is no error.
         let read = bed.read(write);
         let is_empty = |kind: &Kind| match kind {
             Kind::CounterEntry(entry) => entry.data == Some(Default::default()),
@@ -587,7 +589,7 @@ fn what_the_compiler_removed_is_absent() {
     assert_eq!(bed.port(3, 0), Some(5));
 }
 
-/// P4Info that lacks something of the program is another program's, so nothing was removed.
+/// P4Info that lacks an object of the program belongs to another program.
 #[test]
 fn the_p4info_of_another_program_is_refused() {
     let value = program(&[("a", "exact")], &[]);
@@ -612,7 +614,7 @@ fn the_p4info_of_another_program_is_refused() {
             "{problem}"
         );
     }
-    // So is one whose tables all have other names, where the program's have entries.
+    // So does one whose tables all have other names, if the program's tables have entries.
     let value = with_entries();
     let info = info_of(&value, renamed);
     let (mut device, _) = device(None);
@@ -692,8 +694,8 @@ fn session(port: p4::replica::PortKind) -> Kind {
     })
 }
 
-/// The program's ports have nine bits: 512 would be port 0 for it. (The P4Runtime 1.4.1, section 8.3,
-/// "Bytestrings": a number that does not fit is out of range.)
+/// The program's ports have nine bits: 512 would be mistaken for port 0. (P4Runtime 1.4.1,
+/// section 8.3, "Bytestrings": a number that does not fit is out of range.)
 #[test]
 fn ports_of_replicas_fit_the_program() {
     use p4::replica::PortKind;
@@ -715,7 +717,7 @@ fn ports_of_replicas_fit_the_program() {
             assert!(what.contains("ports are 0 to 511"), "{what}");
         }
     }
-    // The greatest, and the controller's as all devices know it.
+    // The highest port, and the controller's port number on all devices.
     for port in [&[1, 0xff][..], &[0xff, 0xff, 0xff, 0xfd]] {
         for entity in [group(bytes(port)), session(bytes(port))] {
             assert_eq!(bed.write(Type::Insert, entity.clone()), Ok(()));
@@ -731,7 +733,7 @@ fn ports_of_replicas_fit_the_program() {
     );
 }
 
-/// Rates are for a meter that the action reads (P4Runtime 1.4.1, section 9.1.7).
+/// Rates need a meter that the action reads (P4Runtime 1.4.1, section 9.1.7).
 #[test]
 fn rates_without_a_reader_are_refused() {
     let value = program(&[("a", "exact")], &[]);
@@ -765,7 +767,7 @@ fn rates_without_a_reader_are_refused() {
         bed.write(Type::Modify, with_rates(nothing.clone()))
             .is_err()
     );
-    // By itself its meter can be set; what is read is taken by the same program.
+    // The meter can be set directly; the same program accepts what is read.
     let direct = Kind::DirectMeterEntry(p4::DirectMeterEntry {
         table_entry: Some(nothing),
         config,

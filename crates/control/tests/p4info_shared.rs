@@ -1,7 +1,7 @@
-//! P4Info of p4c's and BMv2's own programs, from the shared data: does it fit the program, and is
-//! what we derive the same?
+//! Tests the P4Info of p4c's and BMv2's own programs, from the shared data.
 //!
-//! The folder is too large, and not ours, to commit; `$THALWEG_SHARED` names it.
+//! It must fit its program, and equal what we derive. The folder is too large to commit and not
+//! ours; `$THALWEG_SHARED` names it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use thalweg_packet::Instant;
 
 const FOLDERS: [&str; 5] = ["bmv2-testdata", "chain", "l2l3", "large", "stf"];
 
-/// The programs of all folders, and their P4Info if there is one.
+/// The programs of all folders, each with its P4Info if there is one.
 fn programs() -> Vec<(String, PathBuf, Option<PathBuf>)> {
     let shared = std::env::var_os("THALWEG_SHARED").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
@@ -62,7 +62,7 @@ fn fits(info: &P4Info, program: &str) -> Result<(), String> {
     verified.map_err(|problem| problem.message)
 }
 
-/// Every P4Info fits the program it was compiled with, or it is said why it does not.
+/// Every P4Info fits its program, or the refusal gives a reason.
 #[test]
 fn what_was_compiled_together_fits() {
     let (mut fitting, mut refused) = (0, String::new());
@@ -80,7 +80,7 @@ fn what_was_compiled_together_fits() {
     expect_test::expect_file!["p4info_programs.txt"].assert_eq(&found);
 }
 
-/// What is derived fits every program that runs at all.
+/// Derived P4Info fits every program that runs.
 #[test]
 fn what_is_derived_fits() {
     let mut count = 0;
@@ -96,7 +96,7 @@ fn what_is_derived_fits() {
     assert!(count > 180, "only {count} programs");
 }
 
-/// What both have has the same number, but for numbers that a program gives itself.
+/// Derived ids equal the compiler's, except ids that a program assigns itself.
 #[test]
 fn what_is_derived_has_the_compilers_numbers() {
     let (mut same, mut others) = (0, BTreeSet::new());
@@ -104,7 +104,7 @@ fn what_is_derived_has_the_compilers_numbers() {
         let (Some(info), Ok(program)) = (info, Program::from_json(&text(&json))) else {
             continue;
         };
-        // BMv2's own are of an older compiler, which had another number for everything.
+        // BMv2's own are from an older compiler with different ids for everything.
         if name.starts_with("bmv2-testdata") {
             continue;
         }
@@ -126,7 +126,7 @@ fn what_is_derived_has_the_compilers_numbers() {
     expect_test::expect_file!["p4info_numbers.txt"].assert_eq(&found);
 }
 
-/// All objects, by kind and name.
+/// The ids of all objects, by kind and name.
 fn numbers(info: &P4Info) -> BTreeMap<(&'static str, String), u32> {
     let mut numbers = BTreeMap::new();
     let mut add = |kind, preamble: Option<&Preamble>| {

@@ -1,8 +1,8 @@
-//! Random batches: what is read is what was written, and what the target holds follows from it.
+//! Random batches: reads return what was written, and the target's state follows from it.
 //!
-//! The reference is a plain map from the name of an entity to the entity, changed by each update
-//! whose verdict is good, and by nothing else. After each batch all reads equal the map, and a
-//! model that was told every change from the start equals one that is told all reads at once.
+//! The reference is a plain map from an entity's name to the entity, changed only by each
+//! update with a good verdict. After each batch all reads equal the map. A model that got every
+//! change from the start equals one that gets all read entities at once.
 
 mod harness;
 
@@ -19,7 +19,7 @@ use thalweg_control::proto::p4::v1::update::Type;
 use thalweg_control::proto::p4::v1::write_request::Atomicity;
 use thalweg_control::{ActionRef, Device, Failure, Side};
 
-/// An entity with few names, so that updates meet each other; one match, a kind each.
+/// An entity with one of few names, so that updates interact; one match, an arm for each kind.
 fn random_entity(random: &mut StdRng) -> Kind {
     let number = random.random_range(1..=3_u8);
     match random.random_range(0..9) {
@@ -41,7 +41,8 @@ fn random_entity(random: &mut StdRng) -> Kind {
             let length = random.random_range(0..=9);
             let value = [10, 128 * u8::from(length == 9), 0, 0];
             let mut fields = vec![exact(2, &[number])];
-            // A length of 0 and bits outside the prefix are refused; some of the time they come.
+            // A length of 0 and bits outside the prefix are refused; some of the entries have
+            // them.
             if random.random_bool(0.8) {
                 fields.push(lpm(1, &value, length));
             }
@@ -108,7 +109,7 @@ fn random_entity(random: &mut StdRng) -> Kind {
     }
 }
 
-/// What names an entity, as bytes that can be compared.
+/// The name of an entity, as bytes that can be compared.
 fn name_of(kind: &Kind) -> Vec<u8> {
     let name = match kind.clone() {
         Kind::TableEntry(mut entry) => {
@@ -156,7 +157,7 @@ fn sorted(mut kind: Kind) -> Kind {
     kind
 }
 
-/// The entities of a device that these tests write.
+/// Reads the entities that these tests write.
 fn snapshot(device: &mut Device<Model>) -> BTreeMap<Vec<u8>, Kind> {
     let meters = p4::TableEntry {
         meter_config: Some(Default::default()),
@@ -180,7 +181,7 @@ fn snapshot(device: &mut Device<Model>) -> BTreeMap<Vec<u8>, Kind> {
     named.map(|kind| (name_of(&kind), kind)).collect()
 }
 
-/// Whether a target holds what the reads say, entry for entry.
+/// Checks that a target holds exactly the entities that were read.
 fn check_target(device: &mut Device<Model>, expected: &BTreeMap<Vec<u8>, Kind>) {
     let rows = device.target_mut().rows(Side::Running).clone();
     let count = |wanted: fn(&Kind) -> bool| expected.values().filter(|kind| wanted(kind)).count();
@@ -228,7 +229,7 @@ fn what_is_read_is_what_was_written() {
             .collect();
         let mut request = write_request(updates.clone());
         request.atomicity = random.random_range(0..3);
-        // Now and then the target has a limit of its own.
+        // Occasionally the target has its own limit.
         let is_tight = random.random_bool(0.1);
         device.target_mut().max_entries = is_tight.then_some(6);
         let is_whole = request.atomicity() != Atomicity::ContinueOnError;
@@ -260,7 +261,7 @@ fn what_is_read_is_what_was_written() {
         assert_eq!(found, expected, "seed {seed:#x}, round {round}");
         check_target(&mut device, &expected);
     }
-    // The draw was worth something.
+    // Every case must have occurred often.
     assert!(
         done > 1_000 && refused > 1_000 && rolled_back > 300,
         "{done} {refused} {rolled_back}"

@@ -1,4 +1,4 @@
-//! Answers to reads that are made piece by piece: what is in them, and of which state.
+//! Tests answers to reads that are made piece by piece: their content, and of which state.
 
 mod harness;
 
@@ -8,7 +8,7 @@ use thalweg_control::proto::p4::v1 as p4;
 use thalweg_control::proto::p4::v1::entity::Entity as Kind;
 use thalweg_control::{Device, Reading};
 
-/// Rows of each kind: some pages of them.
+/// Rows of each kind: several pages.
 const ROWS: u32 = 700;
 
 fn request(kinds: Vec<Kind>) -> p4::ReadRequest {
@@ -65,7 +65,7 @@ fn pages_have_each_row_once_and_in_order() {
         .collect();
     let expected: Vec<_> = (1..=ROWS).map(|number| wide(number, 1).r#match).collect();
     assert_eq!(keys, expected);
-    // A request is one of many, and does not mix with the next.
+    // Requests are answered one after the other, without mixing.
     let twice = rest(device.read(request(vec![Kind::TableEntry(all); 2])));
     assert_eq!(twice, [whole.clone(), whole].concat());
     let direct = Kind::DirectCounterEntry(p4::DirectCounterEntry::default());
@@ -90,7 +90,7 @@ fn what_is_written_while_an_answer_is_sent_is_not_in_it() {
     };
     let before = rest(device.read(all()));
     let reading = device.read(all());
-    // The same batch changes what would come first and what would come last.
+    // One batch changes the first and the last rows of the answer.
     let counter = before.iter().find_map(|kind| match kind {
         Kind::CounterEntry(counter) => Some(*counter),
         _ => None,

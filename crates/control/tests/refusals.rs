@@ -1,4 +1,4 @@
-//! Each wrong write gets the standard's code, and nothing of it is done.
+//! Each invalid write gets the standard's code, and has no effect.
 
 mod harness;
 
@@ -9,7 +9,7 @@ use thalweg_control::proto::p4::v1::entity::Entity as Kind;
 use thalweg_control::proto::p4::v1::write_request::Atomicity;
 use thalweg_control::{Code, Failure, Side};
 
-/// What is there before each wrong write.
+/// The state before each invalid write.
 fn furnished() -> thalweg_control::Device<thalweg_control::model::Model> {
     let mut device = device();
     let acl = p4::TableEntry {
@@ -159,7 +159,7 @@ fn default_of(id: u32, action: Option<p4::TableAction>) -> p4::TableEntry {
     }
 }
 
-/// What is wrong, as an update, and what is answered.
+/// An invalid update: its name, the update, and the expected code.
 type Wrong = (&'static str, p4::Update, Code);
 
 macro_rules! cases {
@@ -172,12 +172,12 @@ fn vrf() -> p4::FieldMatch {
     exact(2, &[1])
 }
 
-/// A good route, changed.
+/// A valid route, modified.
 fn routed(change: impl FnOnce(&mut p4::TableEntry)) -> Kind {
     with(entry(ROUTE, vec![vrf()], does(forward(&[1]))), change)
 }
 
-/// A message that is there, and has nothing in it.
+/// A message that is present and empty.
 fn unset<M: Default>() -> Option<M> {
     Some(M::default())
 }
@@ -226,7 +226,7 @@ fn without_action(kind: Kind) -> Kind {
     }
 }
 
-/// A group, changed.
+/// A group, modified.
 fn grouped(kind: Kind, change: impl FnOnce(&mut p4::ActionProfileGroup)) -> Kind {
     let Kind::ActionProfileGroup(mut group) = kind else {
         panic!("{kind:?} is no group");
@@ -282,7 +282,7 @@ fn watch(group: &mut p4::ActionProfileGroup) {
     group.members[0].watch_kind = Some(port);
 }
 
-/// Wrong names and wrong actions of entries.
+/// Entries with invalid names and actions.
 fn wrong_actions() -> Vec<Wrong> {
     cases! {
         "no table" => insert(table(entry(0, vec![], None))), Code::InvalidArgument;
@@ -316,7 +316,7 @@ fn wrong_actions() -> Vec<Wrong> {
     }
 }
 
-/// Wrong matches and priorities.
+/// Entries with invalid matches and priorities.
 fn wrong_keys() -> Vec<Wrong> {
     cases! {
         "field missing" => insert(route(vec![lpm(1, &[10, 0, 0, 0], 8)])), Code::InvalidArgument;
@@ -347,7 +347,7 @@ fn wrong_keys() -> Vec<Wrong> {
     }
 }
 
-/// Entries that are wrong in other ways.
+/// Entries that are invalid in other ways.
 fn wrong_entries() -> Vec<Wrong> {
     cases! {
         "entry of a keyless table" =>
@@ -413,7 +413,7 @@ fn wrong_entries() -> Vec<Wrong> {
     }
 }
 
-/// Wrong members and groups.
+/// Invalid members and groups.
 fn wrong_profiles() -> Vec<Wrong> {
     cases! {
         "no type" => update(p4::update::Type::Unspecified, digest()), Code::InvalidArgument;
@@ -449,7 +449,7 @@ fn wrong_profiles() -> Vec<Wrong> {
     }
 }
 
-/// Wrong counters, meters and registers.
+/// Invalid counters, meters and registers.
 fn wrong_arrays() -> Vec<Wrong> {
     cases! {
         "insert a counter" => insert(counter(0x1200_0001, Some(0), 0, 0)), Code::InvalidArgument;
@@ -480,7 +480,7 @@ fn wrong_arrays() -> Vec<Wrong> {
     }
 }
 
-/// Wrong copies, value sets and digests.
+/// Invalid copies, value sets and digests.
 fn wrong_sets() -> Vec<Wrong> {
     cases! {
         "multicast group zero" => insert(multicast(0, &[])), Code::InvalidArgument;
@@ -522,7 +522,7 @@ fn each_has_its_code_and_changes_nothing() {
     let rows = device.target_mut().rows(Side::Running).clone();
     for (name, update, code) in all_wrong() {
         let good = insert(table(mac(3)));
-        // Alone, and in a batch of which the rest is done.
+        // Alone, and in a batch whose other updates are done.
         assert_eq!(
             codes(write(&mut device, vec![update.clone()])),
             [code],
@@ -531,7 +531,7 @@ fn each_has_its_code_and_changes_nothing() {
         let both = codes(write(&mut device, vec![update.clone(), good.clone()]));
         assert_eq!(both, [code, Code::Ok], "{name}");
         write(&mut device, vec![delete(table(mac(3)))]).unwrap();
-        // In batches that are whole or not at all.
+        // In all-or-nothing batches.
         for atomicity in [Atomicity::RollbackOnError, Atomicity::DataplaneAtomic] {
             let mut request = write_request(vec![good.clone(), update.clone(), good.clone()]);
             request.updates[2] = insert(table(entry(
@@ -617,7 +617,7 @@ fn calls_are_checked_in_the_standards_order() {
     assert_eq!(device.target_mut().rows(Side::Running), &Rows::default());
 }
 
-/// What a later version of the protocol says is refused, not taken for what nothing says.
+/// Values of a later protocol version are refused, not mistaken for defaults.
 #[test]
 fn later_versions_are_not_taken_for_defaults() {
     let mut device = device();
@@ -655,7 +655,7 @@ fn later_versions_are_not_taken_for_defaults() {
     assert_eq!(refused, Err(Code::InvalidArgument));
 }
 
-/// An action that is for groups only stands in no entry; a scope that is unknown is no scope.
+/// No entry may use an action that is for groups only; an unknown scope is no scope.
 #[test]
 fn actions_of_groups_stand_in_no_entry() {
     let set = p4::set_forwarding_pipeline_config_request::Action::VerifyAndCommit;

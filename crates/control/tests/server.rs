@@ -1,4 +1,4 @@
-//! The server and gRPC clients, over a Unix socket, TCP and TLS.
+//! Tests the server with gRPC clients, over a Unix socket, TCP and TLS.
 
 mod harness;
 
@@ -123,7 +123,7 @@ fn a_controller_does_its_work_over_a_unix_socket() {
         }));
         let updates = vec![insert(Kind::TableEntry(mac(1))), digest];
         client.write(write_request(updates)).await.unwrap();
-        // The details of a failure cross the wire.
+        // The details of a failure reach the client.
         let updates = vec![
             insert(Kind::TableEntry(mac(2))),
             insert(Kind::TableEntry(mac(1))),
@@ -196,7 +196,7 @@ fn a_backup_takes_over() {
         assert_eq!(status.code(), Code::PermissionDenied, "the old election id");
         request.election_id = Some(id(2));
         other.write(request).await.unwrap();
-        // An arbitration that is refused ends the stream with the code.
+        // A refused arbitration ends the stream with the code.
         let mut third = Stream::open(&mut other, 2).await;
         let status = third.inlet.message().await.unwrap_err();
         assert_eq!(status.code(), Code::InvalidArgument);
@@ -243,7 +243,7 @@ fn tcp_in_the_open_works_where_it_is_asked_for() {
     server.stop();
 }
 
-/// An authority, and files of what it has signed.
+/// An authority, with files of what it has signed.
 struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
@@ -295,7 +295,7 @@ fn client_config(
     config
 }
 
-/// Asks for the capabilities; whether that went well.
+/// Requests the capabilities, and returns whether that succeeded.
 fn asks(address: &str, config: rustls::ClientConfig) -> bool {
     let (address, config) = (address.to_owned(), Arc::new(config));
     block_on(async {
@@ -358,7 +358,7 @@ fn tls_wants_certificates_of_both() {
         ),
         "another server"
     );
-    // Bytes that are no handshake disturb nobody.
+    // Bytes that are no handshake affect no other client.
     let mut noise = std::net::TcpStream::connect(&address).unwrap();
     std::io::Write::write_all(&mut noise, b"GET / HTTP/1.1\r\n\r\n").unwrap();
     assert!(asks(
@@ -431,7 +431,7 @@ fn a_reader_that_takes_nothing_delays_no_other() {
             .set_forwarding_pipeline_config(request)
             .await
             .unwrap();
-        // Answers of more than a connection holds, of which nothing is taken.
+        // Answers larger than a connection buffers, of which nothing is read.
         let mut silent = Vec::new();
         for _ in 0..3 {
             let mut other = unix_client(&path).await;
@@ -442,7 +442,7 @@ fn a_reader_that_takes_nothing_delays_no_other() {
         client.write(write_request(updates)).await.unwrap();
         let mut answer = client.read(counters(1)).await.unwrap().into_inner();
         while answer.message().await.unwrap().is_some() {}
-        // Four of three places: the oldest has lost its own.
+        // Four reads for three places: the oldest has lost its place.
         let (_, first) = &mut silent[0];
         let status = loop {
             match first.message().await {
@@ -500,7 +500,7 @@ fn silent_connections_lock_nobody_out_of_the_handshake() {
     let limits = ServerLimits {
         max_handshakes: 8,
         max_handshakes_per_peer: 4,
-        // Longer than any test: only room that is made lets a controller in.
+        // Longer than any test: only eviction lets a controller in.
         handshake_timeout: std::time::Duration::from_secs(3_600),
         ..ServerLimits::default()
     };
@@ -511,7 +511,7 @@ fn silent_connections_lock_nobody_out_of_the_handshake() {
     let version = &rustls::version::TLS13;
     let config = client_config(&ours, Some(&ours.sign()), version);
     assert!(asks(&address, config));
-    // The controller's was the 21st, and four may be under way.
+    // The controller's was the 21st handshake, and four may be in progress.
     assert_eq!(server.counters().evicted_handshakes, 17);
     drop(silent);
     server.stop();

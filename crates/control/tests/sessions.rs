@@ -1,4 +1,4 @@
-//! What a controller sees: reads after writes, pipelines, packets, digests, idle time-outs.
+//! Tests a controller's view: reads after writes, pipelines, packets, digests, idle time-outs.
 
 mod harness;
 
@@ -45,13 +45,13 @@ fn an_entry_is_read_as_it_was_written() {
     };
     let found = read(&mut device, Kind::TableEntry(direct.clone()));
     assert_eq!(found, [Kind::TableEntry(written.clone())]);
-    // Direct resources only when they are asked for.
+    // Direct resources are read only on request.
     let plain = read(&mut device, Kind::TableEntry(entry(MAC, vec![], None)));
     let mut bare = written.clone();
     (bare.counter_data, bare.meter_config) = (None, None);
     assert_eq!(plain, [Kind::TableEntry(bare.clone())]);
-    // A modification without a meter resets it, without a counter lets it count on, and without
-    // an action leaves it; metadata are as they are given.
+    // A modification without a meter resets the meter. Without a counter the counter continues,
+    // and without an action the action stays. Metadata are set as given.
     let mut changed = mac(1);
     changed.action = None;
     write(&mut device, vec![modify(Kind::TableEntry(changed))]).unwrap();
@@ -91,7 +91,7 @@ fn filters_choose() {
     write(&mut device, vec![insert(Kind::TableEntry(counted(mac(1))))]).unwrap();
     let mut count = |filter: p4::TableEntry| read(&mut device, Kind::TableEntry(filter)).len();
     let table = |id| entry(id, vec![], None);
-    // The constant entry of the program is one of them.
+    // The program's constant entry is one of them.
     assert_eq!(count(table(0)), 6);
     assert_eq!(count(table(ACL)), 4);
     assert_eq!(count(table(FIXED)), 1);
@@ -189,12 +189,12 @@ fn lists_are_read_as_lists_and_leave_nothing_behind() {
     let found = read(&mut device, Kind::TableEntry(entry(ECMP, vec![], None)));
     assert_eq!(found, [with(&[1, 3])]);
     assert!(read(&mut device, Kind::ActionProfileMember(Default::default())).is_empty());
-    // A member of the controller beside the list: one of the two ways only.
+    // A controller's member beside a list: only one of the two ways is allowed.
     let outcome = write(&mut device, vec![insert(member(SELECTOR, 1, 1))]);
     assert_eq!(codes(outcome), [Code::InvalidArgument]);
     write(&mut device, vec![modify(with(&[1, 1, 1]))]).unwrap();
     assert_eq!(rows(&mut device), (3, 1));
-    // Larger than the program lets a group be.
+    // Larger than the program allows a group to be.
     let outcome = write(&mut device, vec![modify(with(&[3, 3]))]);
     assert_eq!(codes(outcome), [Code::InvalidArgument]);
     assert_eq!(rows(&mut device), (3, 1));
@@ -220,7 +220,7 @@ fn a_default_entry_is_reset_to_the_programs() {
     assert_eq!(read_default(&mut device), program);
 }
 
-/// What setting a pipeline comes to.
+/// The result of setting a pipeline.
 fn set(
     device: &mut Device<Model>,
     action: Action,
@@ -272,7 +272,7 @@ fn pipelines_are_verified_saved_committed_and_reconciled() {
     );
     write(&mut device, vec![insert(Kind::TableEntry(mac(1)))]).unwrap();
 
-    // What is written to a saved pipeline packets do not meet before it is committed.
+    // Packets do not see writes to a saved pipeline before it is committed.
     assert_eq!(
         set(&mut device, Action::VerifyAndSave, Some(config())),
         Ok(())
@@ -292,7 +292,7 @@ fn pipelines_are_verified_saved_committed_and_reconciled() {
 fn a_program_that_is_reconciled_has_what_the_other_had() {
     let mut device = device();
     write(&mut device, vec![insert(Kind::TableEntry(mac(2)))]).unwrap();
-    // Everything comes along, counters too.
+    // Everything is kept, including counters.
     let invalid = Err(Code::InvalidArgument);
     let everything = vec![
         modify(Kind::TableEntry(counted(mac(2)))),
@@ -324,7 +324,7 @@ fn a_program_that_is_reconciled_has_what_the_other_had() {
         Ok(())
     );
     assert_eq!(read_all(&mut device), before);
-    // A program that cannot have it leaves the running one alone.
+    // A program that cannot take it all leaves the running one unchanged.
     let mut smaller = config();
     let p4info = smaller.p4info.as_mut().unwrap();
     p4info
@@ -338,7 +338,7 @@ fn a_program_that_is_reconciled_has_what_the_other_had() {
         invalid
     );
     assert_eq!(read_all(&mut device), before);
-    // A commit of a program clears all.
+    // Committing a program clears everything.
     assert_eq!(
         set(&mut device, Action::VerifyAndCommit, Some(config())),
         Ok(())
@@ -402,7 +402,7 @@ fn packets_pass_between_program_and_primary() {
         },
         other => panic!("{other:?}"),
     }
-    // A backup may not send; metadata must be the program's.
+    // A backup may not send; metadata must match the program.
     let backup = StreamId(2);
     device.handle_message(backup, &arbitration(1, "", Some(0)));
     drain(&mut device);
@@ -497,7 +497,7 @@ fn idle_entries_are_told_once_a_time_out() {
         .cloned()
         .unwrap();
     assert_eq!(device.poll_timeout(), Some(at(1_000)));
-    // It was met 400 ns ago, so it is looked at again 600 ns later.
+    // It was hit 400 ns ago, so it is checked again 600 ns later.
     device
         .target_mut()
         .rows_mut()

@@ -1,5 +1,6 @@
-//! A switch that starts with a program and its entries, without a controller: what a file of
-//! commands says is what a controller reads later.
+//! A switch that starts with a program and entries but no controller.
+//!
+//! A controller later reads what a file of commands has written.
 
 use std::sync::Arc;
 
@@ -65,7 +66,7 @@ fn device_of(json: &str, text: &str) -> (Device<Engine>, Forwarder) {
     (device, forwarder)
 }
 
-/// All entries and the sessions, as a controller reads them.
+/// Reads all entries and sessions as a controller.
 fn read(device: &mut Device<Engine>) -> Vec<Kind> {
     use p4::packet_replication_engine_entry::Type;
     let session = p4::PacketReplicationEngineEntry {
@@ -75,7 +76,7 @@ fn read(device: &mut Device<Engine>) -> Vec<Kind> {
     read_kinds(device, [entry, Kind::PacketReplicationEngineEntry(session)])
 }
 
-/// All that there is of some kinds.
+/// Reads everything of some kinds.
 fn read_kinds(device: &mut Device<Engine>, kinds: impl IntoIterator<Item = Kind>) -> Vec<Kind> {
     let entity = |kind| p4::Entity { entity: Some(kind) };
     let (messages, end) = device.handle_read(&p4::ReadRequest {
@@ -88,7 +89,7 @@ fn read_kinds(device: &mut Device<Engine>, kinds: impl IntoIterator<Item = Kind>
     entities.filter_map(|entity| entity.entity).collect()
 }
 
-/// All members, groups and value sets.
+/// Reads all members, groups and value sets.
 fn read_profiles(device: &mut Device<Engine>) -> Vec<Kind> {
     let kinds = [
         Kind::ActionProfileMember(p4::ActionProfileMember::default()),
@@ -98,7 +99,7 @@ fn read_profiles(device: &mut Device<Engine>) -> Vec<Kind> {
     read_kinds(device, kinds)
 }
 
-/// Packets of any bytes behind headers that the program knows.
+/// Packets with arbitrary bytes after headers that the program knows.
 fn packets() -> Vec<Vec<u8>> {
     let mut packets = Vec::new();
     for number in 0..512_u32 {
@@ -128,8 +129,8 @@ fn entries_are_met_by_packets_as_if_they_were_written_directly() {
     assert!(compare(PROGRAM, COMMANDS) > 100);
 }
 
-/// The router whose next hops are members and groups of a profile, and whose parser asks a set of
-/// values, one of two fields, for the types that it knows.
+/// The router with its next hops in an action profile, and the known Ethernet types in a value
+/// set.
 fn indirect() -> String {
     let mut value: serde_json::Value = serde_json::from_str(PROGRAM).expect("JSON");
     let pipeline = &mut value["pipelines"][0];
@@ -193,7 +194,7 @@ fn members_groups_and_value_sets_come_by_commands() {
     assert_eq!(groups, [(1, 1), (1, 2)]);
 }
 
-/// How many packets leave, by both ways.
+/// Returns how many packets leave, after comparing both ways.
 fn compare(json: &str, text: &str) -> usize {
     let (_, forwarder) = device_of(json, text);
     let program = Arc::new(Program::from_json(json).expect("a program"));
@@ -244,7 +245,7 @@ fn a_controller_reads_what_the_commands_say() {
         .map(|entry| entry.priority)
         .collect();
     priorities.sort_unstable();
-    // The smaller number of a command wins, the larger of a controller.
+    // The smaller number wins in commands, the larger for a controller.
     assert_eq!(priorities.len(), 2);
     assert!(
         priorities
@@ -262,7 +263,7 @@ fn a_controller_reads_what_the_commands_say() {
     );
 }
 
-/// A switch that was told to do and undo things is as one that was told what is left of them.
+/// A switch after commands that undo each other equals one that got only the remaining ones.
 #[test]
 fn what_commands_take_back_is_gone_for_a_controller() {
     let undone = "mc_mgrp_create 9\nmc_node_create 1 5\nmc_node_associate 9 1\n\

@@ -1,4 +1,4 @@
-//! The controller that `thalweg p4 keep` is, against a switch: over a Unix socket, TCP and TLS.
+//! Tests the controller behind `thalweg p4 keep` over a Unix socket, TCP and TLS.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn config(address: &str, tls: Option<ClientFiles>, election_id: u128) -> ClientC
     }
 }
 
-/// What is said of a program: its text, itself, its P4Info.
+/// A program: its text, its parsed form, its P4Info.
 struct Known {
     text: String,
     program: Program,
@@ -59,7 +59,7 @@ impl Known {
     }
 }
 
-/// Waits until so many reports have been handled, or for as long as nothing here takes.
+/// Waits until `reports` more reports have been handled; panics if none comes in time.
 fn handle(keeping: &mut Keeping<'_>, reports: u64) {
     let wanted = keeping.counts().reports + reports;
     while keeping.counts().reports < wanted {
@@ -71,7 +71,7 @@ fn handle(keeping: &mut Keeping<'_>, reports: u64) {
     }
 }
 
-/// Reports become behaviours, changes take them away, and what is refused changes nothing.
+/// Reports become behaviours, changes evict them, and a refused change has no effect.
 fn keeps(plane: &Plane, keeping: &mut Keeping<'_>, known: &Known) {
     keeping.change(&known.commands(KNOWN)).expect("entries");
     let packet = frame(2, 1);
@@ -80,7 +80,7 @@ fn keeps(plane: &Plane, keeping: &mut Keeping<'_>, known: &Known) {
     assert_eq!((keeping.len(), keeping.counts().installed), (1, 1));
     assert_eq!(plane.packet(1, &packet), (vec![3], 0), "remembered");
 
-    // A report that is under way while the entries change is never installed.
+    // A report under way while the entries change is never installed.
     assert_eq!(plane.packet(2, &packet), (vec![3], 1));
     let default = "table_set_default dmac forward => 2\n";
     keeping.change(&known.commands(default)).expect("a default");
@@ -91,7 +91,7 @@ fn keeps(plane: &Plane, keeping: &mut Keeping<'_>, known: &Known) {
     handle(keeping, 1);
     assert_eq!(plane.packet(1, &packet), (vec![3], 0));
 
-    // The first line is right, and not done, since the second is not.
+    // The first line is valid but not done, since the second fails.
     let twice = "table_add smac NoAction 00:00:00:00:00:07 =>\n\
                  table_add dmac forward 00:00:00:00:00:02 => 3\n";
     let refused = keeping.change(&known.commands(twice)).unwrap_err();
@@ -118,7 +118,7 @@ fn a_cache_is_kept_over_a_unix_socket_and_tcp() {
         let known = Known::new();
         let mut keeping = known.start(config(&address, None, 7), 100).expect("kept");
         keeps(&plane, &mut keeping, &known);
-        // One alone may write.
+        // Only one controller may write.
         let second = known.start(config(&address, None, 6), 100).unwrap_err();
         let is_second = matches!(second, KeepError::Client(ClientError::NotPrimary { .. }));
         assert!(is_second, "{second}");
@@ -146,7 +146,7 @@ fn the_oldest_behavior_leaves_where_there_is_no_room() {
     server.stop();
 }
 
-/// An authority, and files of certificates that it has signed.
+/// An authority, with files of certificates that it has signed.
 struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     folder: tempfile::TempDir,

@@ -1,5 +1,6 @@
-//! B-Cache as a program, under a controller: a keeper over gRPC fills the cache table from digests, and
-//! its barrier is around changes.
+//! Tests B-Cache as a program under a controller.
+//!
+//! A keeper over gRPC fills the cache table from digests, and makes changes within its barrier.
 
 mod keeping;
 
@@ -33,8 +34,8 @@ const NO_ACTION: u32 = 0x0100_0001;
 const FORWARD: u32 = 0x0100_0003;
 const ELECTION: p4::Uint128 = p4::Uint128 { high: 0, low: 1 };
 
-/// The switch that learns, without counters and time-outs of entries and without its register, which
-/// no cache can remember.
+/// The learning switch without entry counters, time-outs and its register, which no cache can
+/// remember.
 fn learning() -> (String, String) {
     let program = include_str!("../../testdata/learning.json")
         .replace(r#""with_counters": true"#, r#""with_counters": false"#)
@@ -94,7 +95,7 @@ fn update(kind: p4::update::Type, entry: p4::TableEntry) -> p4::Update {
     }
 }
 
-/// The controller: its connection, and the keeper.
+/// The controller: its connection and the keeper.
 struct Controller {
     client: P4RuntimeClient<Channel>,
     outlet: mpsc::Sender<p4::StreamMessageRequest>,
@@ -176,7 +177,7 @@ impl Controller {
         self.client.write(request).await.unwrap();
     }
 
-    /// The next report of the detector, not acted on yet.
+    /// The detector's next report, not handled yet.
     async fn report(&mut self) -> Vec<BigUint> {
         loop {
             let message = self.inlet.message().await.unwrap().unwrap();
@@ -202,7 +203,7 @@ impl Controller {
         self.write(updates).await;
     }
 
-    /// The barrier around a change of one entry; `table` as the program numbers it.
+    /// Changes one entry within the barrier; `table` is numbered as in the program.
     async fn change(&mut self, table: TableId, mac: u8, updates: Vec<p4::Update>) {
         let matches = vec![Match::Exact(mac.into())];
         let operations = self.keeper.begin_change(&[(table, Some(matches))]);
@@ -214,14 +215,14 @@ impl Controller {
     }
 }
 
-/// The data plane's end: packets in, packets out, digests to the server.
+/// The data plane's end: runs packets, and sends digests to the server.
 struct Plane {
     forwarder: Forwarder,
     notices: Notices,
 }
 
 impl Plane {
-    /// The ports that a packet leaves by, and how many digests it makes.
+    /// Runs a packet. Returns the ports it leaves by, and the number of digests.
     fn packet(&self, port: u32, packet: &[u8]) -> (Vec<u32>, usize) {
         let mut outbox = Outbox::new();
         let mut program = self.forwarder.begin();
@@ -280,7 +281,7 @@ fn a_keeper_over_grpc_fills_the_cache_and_its_barrier_holds() {
         assert_eq!(controller.keeper.len(), 1);
         assert_eq!(plane.packet(1, &packet), (vec![3], 0), "remembered");
 
-        // Another report, which is read after a change only.
+        // Another report, which is read only after a change.
         assert_eq!(plane.packet(2, &packet), (vec![3], 1));
         let late = controller.report().await;
         let route = update(p4::update::Type::Modify, entry(DMAC, 2, FORWARD, Some(2)));
@@ -296,7 +297,7 @@ fn a_keeper_over_grpc_fills_the_cache_and_its_barrier_holds() {
         controller.handle(&report).await;
         assert_eq!(plane.packet(1, &packet), (vec![2], 0));
 
-        // A station that is not known is learned by the program's own digest, every time.
+        // The program's own digest reports an unknown station every time.
         let unknown = frame(2, 9);
         for _ in 0..2 {
             assert_eq!(plane.packet(1, &unknown), (vec![2], 1));

@@ -1,9 +1,10 @@
-//! Writes over P4Runtime between packets: with either cache a switch is as one without.
+//! Random P4Runtime writes between packets: a switch behaves the same with each cache as
+//! without.
 //!
-//! Three devices run one program: without a cache, with traversals, with behaviours. They get the
-//! same packets and the same requests, at random; after each packet what left is compared, after each
-//! write the verdicts, and every now and then all that a controller can read. `THALWEG_P4_CHECKS`
-//! asks for more packets than the default.
+//! Three devices run one program: without a cache, with traversals, with behaviours. They get
+//! the same random packets and requests. The test compares the results after each packet and
+//! the verdicts after each write. At intervals it compares everything that a controller can
+//! read. `THALWEG_P4_CHECKS` asks for more packets than the default.
 
 #[cfg(feature = "shared-data")]
 #[path = "../../../p4/tests/files/mod.rs"]
@@ -31,7 +32,7 @@ use thalweg_p4::state::{Mode, Update};
 use thalweg_p4::{CacheConfig, Config, Outbox, Program};
 use thalweg_packet::Instant;
 
-/// Packets that a run compares at the least.
+/// Minimum number of packets that a run compares.
 const CHECKS: u64 = if cfg!(debug_assertions) {
     2_000
 } else {
@@ -48,7 +49,7 @@ fn wanted_checks() -> u64 {
 const PRIMARY: StreamId = StreamId(1);
 const ELECTION: p4::Uint128 = p4::Uint128 { high: 0, low: 1 };
 
-/// A switch, and the worker's end of it.
+/// A switch, and its worker's end.
 struct One {
     name: &'static str,
     device: Device<Engine>,
@@ -99,7 +100,7 @@ impl One {
         }
     }
 
-    /// What a packet leads to: what leaves, and what the controller is told.
+    /// Runs a packet. Returns what leaves, and what the controller gets.
     fn receive(&self, packet: &(u32, Vec<u8>), now: Instant) -> Answer {
         let mut outbox = Outbox::new();
         let mut burst = self.forwarder.begin();
@@ -111,7 +112,7 @@ impl One {
         }
     }
 
-    /// Everything that a controller can read.
+    /// Reads everything that a controller can read.
     fn read(&mut self) -> Vec<Kind> {
         use p4::packet_replication_engine_entry::Type;
         let replication = |kind| {
@@ -164,13 +165,13 @@ struct Answer {
     digests: Vec<(u32, Vec<Value>)>,
 }
 
-/// What runs have met, so that none of it is missed by accident.
+/// Totals over runs, to check that every case occurred.
 #[derive(Default, Debug)]
 struct Met {
     packets: u64,
     accepted: u64,
     refused: u64,
-    /// By traversals, and by behaviours.
+    /// Hits by traversals, and by behaviours.
     hits: [u64; 2],
 }
 
@@ -265,7 +266,7 @@ impl Trio {
     }
 }
 
-/// Writes at random that a controller can ask for, and packets between them.
+/// Plays random writes of a controller, with packets between them.
 fn play(json: &str, start: &str, templates: Vec<(u32, Vec<u8>)>, packets: u64, what: &str) -> Met {
     let program = Program::from_json(json).expect("a program");
     let info = derive(&program);
@@ -298,7 +299,7 @@ fn play(json: &str, start: &str, templates: Vec<(u32, Vec<u8>)>, packets: u64, w
                 let is_new = chance.random.random_ratio(1, 2);
                 if is_new { inserted(update) } else { update }
             });
-            // What P4Runtime has no message for is left out.
+            // Omits updates without a P4Runtime message.
             let updates: Vec<_> = updates.collect();
             let written = updates.iter().filter_map(|one| messages.message(one).ok());
             let atomicity = match chance.random.random_range(0..3) {
@@ -319,7 +320,7 @@ fn play(json: &str, start: &str, templates: Vec<(u32, Vec<u8>)>, packets: u64, w
     trio.met
 }
 
-/// The same of a member or group that is not there yet.
+/// The same for a member or group that does not exist yet.
 fn inserted(update: Update) -> Update {
     match update {
         Update::Member(Mode::Set, profile, member, call) => {

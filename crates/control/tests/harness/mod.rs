@@ -1,4 +1,4 @@
-//! A device on a model, and messages in few words.
+//! A device on a model, and short forms of messages.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
@@ -32,7 +32,7 @@ pub(crate) fn at(nanos: u64) -> Instant {
     Instant::from_nanos(nanos)
 }
 
-/// A device with the program of everything, and a primary whose election id is 1.
+/// A device with the program that has everything, and a primary with election id 1.
 pub(crate) fn device() -> Device<Model> {
     let mut device = bare_device();
     let action = p4::set_forwarding_pipeline_config_request::Action::VerifyAndCommit;
@@ -42,7 +42,7 @@ pub(crate) fn device() -> Device<Model> {
     device
 }
 
-/// The same, without a program.
+/// A device without a program.
 pub(crate) fn bare_device() -> Device<Model> {
     let mut model = Model::default();
     model.initial = Initial {
@@ -316,7 +316,7 @@ pub(crate) fn read(device: &mut Device<Model>, kind: Kind) -> Vec<Kind> {
     entities.filter_map(|entity| entity.entity).collect()
 }
 
-/// Everything that can be read.
+/// Reads everything that can be read.
 pub(crate) fn read_all(device: &mut Device<Model>) -> Vec<Kind> {
     use p4::packet_replication_engine_entry::Type as Replication;
     let replication = |kind| {
