@@ -1,9 +1,9 @@
-//! Turns the published definition of P4Runtime into Rust, without `protoc`.
+//! Compiles the published P4Runtime definition to Rust, without `protoc`.
 
 use std::error::Error;
 use std::path::PathBuf;
 
-/// What is compiled; what it imports comes along.
+/// The file to compile, with everything that it imports.
 const SERVICE: &str = "p4/v1/p4runtime.proto";
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .include_imports(true)
         .include_source_info(false)
         .open_files([SERVICE])?;
-    // The text format of P4Info is read by these descriptors.
+    // These descriptors are used to read P4Info's text format.
     let folder = PathBuf::from(std::env::var("OUT_DIR")?);
     let descriptors = compiler.encode_file_descriptor_set();
     std::fs::write(folder.join("p4runtime.bin"), descriptors)?;

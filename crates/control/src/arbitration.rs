@@ -1,4 +1,4 @@
-//! Who may write: of the streams of a role, the one with the greatest election id ever seen.
+//! Decides who may write: the stream of a role with the greatest election id ever seen.
 //!
 //! ```text
 //!   stream --MasterArbitrationUpdate(role, id)--> member of the role
@@ -7,12 +7,12 @@
 //!   primary's stream ends:        nobody is primary, until somebody says so again
 //! ```
 //!
-//! Section "Client Arbitration and Controller Replication" of P4Runtime 1.5.0. Every role has the
-//! whole pipeline, as no scheme of role configurations is agreed on.
+//! Section "Client Arbitration and Controller Replication" of P4Runtime 1.5.0. Every role
+//! covers the whole pipeline, as there is no agreed scheme of role configurations.
 //!
 //! 1. The live election ids of a role are unique, and at most one stream of a role is primary.
-//! 2. The greatest id of a role never falls, also when its stream is gone.
-//! 3. A refused message changes nothing but that its stream ends.
+//! 2. The greatest id of a role never falls, even when its stream is gone.
+//! 3. A refused message changes nothing, except that its stream ends.
 
 use std::collections::BTreeMap;
 
@@ -20,16 +20,16 @@ use crate::problem::{Code, Problem};
 use crate::proto::google::rpc;
 use crate::proto::p4::v1 as p4;
 
-/// A stream of a controller, numbered by whoever accepts it.
+/// A stream of a controller, numbered by the code that accepts it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct StreamId(pub u64);
 
-/// The most roles that are remembered.
+/// Maximum number of roles that are remembered.
 const MAX_ROLES: usize = 256;
-/// The longest name of a role, in bytes.
+/// Maximum length of a role's name, in bytes.
 const MAX_NAME: usize = 256;
 
-/// The streams of one device, and who of them is primary.
+/// The streams of one device, and which of them are primary.
 #[derive(Debug)]
 pub(crate) struct Arbitration {
     device: u64,
@@ -65,10 +65,10 @@ impl Arbitration {
         }
     }
 
-    /// A stream asks to be primary, or to stand by.
+    /// Handles a stream's request to be primary or backup.
     ///
     /// # Errors
-    /// If it may not; the stream is to be ended with the error.
+    /// Fails if the stream may be neither; the caller must end the stream with the error.
     pub(crate) fn handle_update(
         &mut self,
         stream: StreamId,
@@ -138,7 +138,7 @@ impl Arbitration {
         Ok(vec![(stream, self.advice(&name, stream))])
     }
 
-    /// A stream has ended.
+    /// Handles the end of a stream.
     pub(crate) fn handle_close(&mut self, stream: StreamId) -> Advice {
         let Some(name) = self.streams.remove(&stream) else {
             return Advice::new();
@@ -154,11 +154,11 @@ impl Arbitration {
         self.advise_all(&name)
     }
 
-    /// Whether whoever writes is the primary of its role.
+    /// Checks that a writer is the primary of its role.
     ///
     /// # Errors
-    /// `NOT_FOUND` for a role that nobody has announced, `PERMISSION_DENIED` for another than the
-    /// primary.
+    /// `NOT_FOUND` for a role that no stream has announced, `PERMISSION_DENIED` for a writer
+    /// other than the primary.
     pub(crate) fn check_primary(
         &self,
         role: &RoleName,
@@ -195,7 +195,7 @@ impl Arbitration {
 
     fn advise_all(&self, name: &RoleName) -> Advice {
         let role = &self.roles[name];
-        // The new primary hears of it last, when nobody else thinks it is.
+        // The new primary is told last, when every other stream knows that it is not.
         let others = role.members.keys().filter(|id| Some(**id) != role.primary);
         let streams = others.copied().chain(role.primary);
         streams
@@ -251,7 +251,7 @@ fn election_id(id: &p4::Uint128) -> u128 {
     u128::from(id.high) << 64 | u128::from(id.low)
 }
 
-/// What a device that is not ours is answered with.
+/// The answer to a request for another device.
 pub(crate) fn no_device(given: u64, device: u64) -> Problem {
     Problem::missing(format!(
         "there is no device {given}; this is device {device}"

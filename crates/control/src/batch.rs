@@ -1,16 +1,16 @@
-//! A batch of updates: what of it is done, and what is said of each.
+//! Does a batch of updates, and returns a verdict for each.
 //!
-//! Every update is planned against the store, and what the batch comes to is handed to the target
-//! in one piece; so packets meet all of it or nothing, whichever atomicity was asked for. What
-//! differs is what becomes of the rest when an update is refused:
+//! Every update is planned against the store. The resulting change goes to the target in one
+//! piece, so packets see all of it or nothing, with either atomicity. The atomicities differ in
+//! what happens to the rest when an update is refused:
 //!
 //! | atomicity | an update is refused |
 //! | --- | --- |
 //! | `CONTINUE_ON_ERROR` | the others are done |
 //! | `ROLLBACK_ON_ERROR`, `DATAPLANE_ATOMIC` | none is done; the others are `ABORTED` |
 //!
-//! If it is the target that refuses, after all checks, a batch that may continue is done again
-//! update by update.
+//! If the target refuses after all checks, a batch that may continue is repeated update by
+//! update.
 
 use crate::change::Change;
 use crate::problem::{Code, Failure, Problem, Verdicts};
@@ -22,7 +22,7 @@ use crate::target::{Side, Target};
 /// Does a batch.
 ///
 /// # Errors
-/// With a verdict for each update, if one or more were refused.
+/// Returns a verdict for each update, if one or more were refused.
 pub(crate) fn write(
     store: &mut Store,
     target: &mut dyn Target,
@@ -86,7 +86,7 @@ fn one_by_one(
     updates.iter().map(one).collect()
 }
 
-/// The updates that would have been done are not.
+/// Marks the updates that would have been done as aborted.
 fn aborted(verdicts: Verdicts) -> Failure {
     let verdict = |verdict: Result<(), Problem>| match verdict {
         Ok(()) => Err(Problem::new(

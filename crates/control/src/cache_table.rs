@@ -1,5 +1,6 @@
-//! What a controller says to a switch that runs a program with a cache in front (B-Cache): reports
-//! out of digests, and P4Runtime's updates out of what the keeper wants done.
+//! Translates between P4Runtime and the keeper of a program with a cache in front (B-Cache).
+//!
+//! Digests become reports, and the keeper's operations become updates.
 //!
 //! ```text
 //!   start:   write [threshold, digest]
@@ -8,7 +9,7 @@
 //!            Keeper::end_change -> epoch -> write; then it may be acknowledged
 //! ```
 //!
-//! All changes of entries have to go through the one who has the [`Keeper`].
+//! All changes of entries must go through the owner of the [`Keeper`].
 //!
 //! [`Keeper`]: thalweg_p4::behavior::transform::Keeper
 
@@ -22,14 +23,14 @@ use crate::proto::p4::v1::entity::Entity as Kind;
 use crate::proto::p4::v1::p4_data::Data;
 use crate::proto::p4::v1::update::Type;
 
-/// The numbers of a cache table and of what is around it.
+/// The P4Info ids of a cache table and the objects around it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CacheTable {
     /// The table.
     pub table: u32,
-    /// The digest of its reports.
+    /// The digest that carries its reports.
     pub digest: u32,
-    /// By place in [`Plan::actions`].
+    /// By index in [`Plan::actions`].
     actions: Vec<u32>,
     begin_table: u32,
     begin_action: u32,
@@ -37,7 +38,7 @@ pub struct CacheTable {
 }
 
 impl CacheTable {
-    /// Finds them by their names; none if the P4Info is not that of the plan's program.
+    /// Finds the ids by name; `None` if the P4Info does not match the plan's program.
     pub fn find(p4info: &info::P4Info, plan: &Plan) -> Option<CacheTable> {
         let find = |preambles: Vec<&Option<info::Preamble>>, name: &str| {
             let mut preambles = preambles.into_iter().flatten();
@@ -62,8 +63,7 @@ impl CacheTable {
         })
     }
 
-    /// What is written first: how often a behaviour is seen before it is reported, and that reports
-    /// are to be sent.
+    /// The first updates: the detector's threshold, and a request for reports.
     pub fn start(&self, threshold: u16, config: p4::digest_entry::Config) -> Vec<p4::Update> {
         let threshold = p4::RegisterEntry {
             register_id: self.threshold,
@@ -82,7 +82,7 @@ impl CacheTable {
         ]
     }
 
-    /// What the keeper wants done.
+    /// The updates for the keeper's operations.
     pub fn updates(&self, operations: Vec<Operation>) -> Vec<p4::Update> {
         let updates = operations.into_iter().map(|operation| match operation {
             Operation::Delete(key) => update(Type::Delete, Kind::TableEntry(self.entry(&key))),
@@ -95,7 +95,7 @@ impl CacheTable {
         updates.collect()
     }
 
-    /// The epoch that packets have from now on.
+    /// The update that sets the epoch of later packets.
     pub fn epoch(&self, epoch: u32) -> p4::Update {
         let entry = p4::TableEntry {
             table_id: self.begin_table,
@@ -123,7 +123,7 @@ impl CacheTable {
     }
 }
 
-/// The numbers of a report; none if it is no tuple of numbers.
+/// The numbers of a report; `None` if it is no tuple of numbers.
 pub fn report_numbers(data: &p4::P4Data) -> Option<Vec<BigUint>> {
     let Some(Data::Tuple(tuple)) = &data.data else {
         return None;
@@ -135,7 +135,7 @@ pub fn report_numbers(data: &p4::P4Data) -> Option<Vec<BigUint>> {
     numbers.collect()
 }
 
-/// The shortest bytes, one at least.
+/// The shortest byte string, of at least one byte.
 fn canonical(number: &BigUint) -> Bytes {
     number.to_bytes_be().into()
 }

@@ -1,11 +1,11 @@
-//! What a write comes to: operations on a program's state, in the order in which they are done.
+//! The result of planning a write: operations on a program's state, in order.
 //!
-//! Whoever made a [`Change`] has checked it against P4Info and against what is there: numbers
-//! exist, widths fit, entries to insert are new and those to delete are there. So a target only
-//! refuses what it alone knows, such as a limit of its own.
+//! The creator of a [`Change`] has checked it against P4Info and against the store: ids exist,
+//! widths fit, entries to insert are new, and entries to delete exist. So a target refuses only
+//! for reasons that it alone knows, such as its own limit.
 //!
-//! A list of actions given with an entry ("one shot") has become a group and its members here,
-//! with numbers that nobody else uses.
+//! A list of actions given with an entry ("one shot") is a group with members here, with
+//! numbers that are otherwise unused.
 
 use std::ops::Range;
 
@@ -14,58 +14,58 @@ use crate::Value;
 /// Operations that take effect together or not at all.
 pub type Change = Vec<Operation>;
 
-/// One thing done to a program's state. Numbers of objects are P4Info's.
+/// One operation on a program's state. Objects have P4Info's ids.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Operation {
-    /// A new entry of a table.
+    /// Inserts an entry.
     InsertEntry {
         /// The table.
         table: u32,
-        /// Which entry.
+        /// The entry's key.
         key: EntryKey,
-        /// What it does.
+        /// Its action.
         action: ActionRef,
     },
-    /// Another action for an entry, whose counter goes on.
+    /// Gives an entry another action; its counter continues.
     ModifyEntry {
         /// The table.
         table: u32,
-        /// Which entry.
+        /// The entry's key.
         key: EntryKey,
-        /// What it does from now on.
+        /// Its new action.
         action: ActionRef,
     },
-    /// The end of an entry and of its counter and meter.
+    /// Deletes an entry with its counter and meter.
     DeleteEntry {
         /// The table.
         table: u32,
-        /// Which entry.
+        /// The entry's key.
         key: EntryKey,
     },
-    /// What a table does with what matches no entry.
+    /// Sets a table's default action.
     SetDefault {
         /// The table.
         table: u32,
-        /// The action; none is what the program says.
+        /// The action; `None` restores the program's.
         action: Option<ActionCall>,
     },
-    /// A member of an action profile, new or changed.
+    /// Inserts or modifies a member of an action profile.
     SetMember {
         /// The action profile.
         profile: u32,
         /// The member.
         member: u32,
-        /// What it does.
+        /// Its action.
         action: ActionCall,
     },
-    /// The end of a member that nothing refers to.
+    /// Deletes a member that is not in use.
     DeleteMember {
         /// The action profile.
         profile: u32,
         /// The member.
         member: u32,
     },
-    /// A group of an action selector, new or changed.
+    /// Inserts or modifies a group of an action selector.
     SetGroup {
         /// The action profile.
         profile: u32,
@@ -74,73 +74,73 @@ pub enum Operation {
         /// Its members.
         members: Vec<GroupMember>,
     },
-    /// The end of a group that nothing refers to.
+    /// Deletes a group that is not in use.
     DeleteGroup {
         /// The action profile.
         profile: u32,
         /// The group.
         group: u32,
     },
-    /// Counters of an array that get a value.
+    /// Sets counters of an array.
     SetCounters {
         /// The array.
         counter: u32,
-        /// Which of it.
+        /// The indices of the counters.
         indices: Range<u64>,
         /// The value.
         count: Count,
     },
-    /// The counter of an entry gets a value.
+    /// Sets the counter of an entry.
     SetDirectCounter {
         /// The table.
         table: u32,
-        /// Which entry.
+        /// The entry.
         entry: EntryRef,
         /// The value.
         count: Count,
     },
-    /// Meters of an array get rates.
+    /// Sets the rates of an array's meters.
     SetMeters {
         /// The array.
         meter: u32,
-        /// Which of it.
+        /// The indices of the meters.
         indices: Range<u64>,
-        /// The rates; without, every packet is green.
+        /// The rates; `None` makes every packet green.
         rates: Option<Rates>,
     },
-    /// The meter of an entry gets rates.
+    /// Sets the rates of an entry's meter.
     SetDirectMeter {
         /// The table.
         table: u32,
-        /// Which entry.
+        /// The entry.
         entry: EntryRef,
-        /// The rates; without, every packet is green.
+        /// The rates; `None` makes every packet green.
         rates: Option<Rates>,
     },
-    /// Registers of an array get a value.
+    /// Sets registers of an array.
     SetRegisters {
         /// The array.
         register: u32,
-        /// Which of it.
+        /// The indices of the registers.
         indices: Range<u64>,
-        /// The numbers of its type, in order.
+        /// The numbers of the register's type, in order.
         numbers: Vec<Value>,
     },
-    /// Where packets of a multicast group go; nowhere is the end of the group.
+    /// Sets or deletes a multicast group.
     SetMulticast {
         /// The group, which is not zero.
         group: u32,
-        /// The copies.
+        /// The copies; `None` deletes the group.
         replicas: Option<Vec<Replica>>,
     },
-    /// Where clones of a session go.
+    /// Sets or deletes a clone session.
     SetClone {
         /// The session, which is not zero.
         session: u32,
-        /// The copies; none is the end of the session.
+        /// The session; `None` deletes it.
         clone: Option<CloneSession>,
     },
-    /// The members of a value set, all of them.
+    /// Sets all members of a value set.
     SetValueSet {
         /// The value set.
         set: u32,
@@ -149,7 +149,7 @@ pub enum Operation {
     },
 }
 
-/// Which entry of a table: what it matches and, where several may match, its priority.
+/// The key of an entry: its match and, where several entries may match, its priority.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct EntryKey {
     /// The larger wins; zero in tables where only one entry can match.
@@ -163,17 +163,17 @@ pub struct EntryKey {
 pub enum Match {
     /// Any value.
     Any,
-    /// The one value.
+    /// Exactly this value.
     Exact(Value),
     /// The first bits of a value, at least one; the other bits of the value are zero.
     Prefix(Value, u32),
-    /// The bits of a value under a mask, which is not zero; the other bits of the value are.
+    /// The bits of a value under a nonzero mask; the value's other bits are zero.
     Masked(Value, Value),
-    /// From a value to a value, both included; not all values.
+    /// From one value to another, both included, but not all values.
     Range(Value, Value),
 }
 
-/// What an entry's counter and meter belong to.
+/// The owner of a direct counter or meter.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum EntryRef {
     /// An entry.
@@ -187,18 +187,18 @@ pub enum EntryRef {
 pub struct ActionCall {
     /// The action.
     pub action: u32,
-    /// An argument for each parameter, in their order.
+    /// An argument for each parameter, in order.
     pub arguments: Vec<Value>,
 }
 
-/// What an entry does.
+/// What an entry leads to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ActionRef {
     /// An action.
     Call(ActionCall),
-    /// That of a member of the table's action profile.
+    /// The action of a member of the table's action profile.
     Member(u32),
-    /// That of a member which the selector chooses from a group.
+    /// The action of a member that the selector chooses from a group.
     Group(u32),
 }
 
@@ -207,11 +207,11 @@ pub enum ActionRef {
 pub struct GroupMember {
     /// The member.
     pub member: u32,
-    /// How often it is chosen, beside the others' weights; at least one.
+    /// Its weight, relative to the other members' weights; at least one.
     pub weight: u32,
 }
 
-/// What a counter has counted.
+/// The value of a counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Count {
     /// Bytes.
@@ -220,7 +220,7 @@ pub struct Count {
     pub packets: u64,
 }
 
-/// What a meter with two rates allows (RFC 2698), in units a second and units.
+/// The rates of a meter with two rates (RFC 2698), in units per second and units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rates {
     /// Committed information rate.
@@ -236,17 +236,17 @@ pub struct Rates {
 /// A copy of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Replica {
-    /// The port where it leaves.
+    /// The port it leaves by.
     pub port: u32,
-    /// What tells it from others (`egress_rid`).
+    /// The number that distinguishes it from other copies (`egress_rid`).
     pub instance: u32,
 }
 
-/// What becomes of a packet that is cloned.
+/// The treatment of cloned packets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CloneSession {
     /// The copies.
     pub replicas: Vec<Replica>,
-    /// The length that copies are cut to, in bytes; zero is no cutting.
+    /// The length to which copies are truncated, in bytes; zero for no truncation.
     pub length_bytes: u32,
 }

@@ -1,6 +1,6 @@
 //! The session state machine of one switch: every call and message of P4Runtime.
 //!
-//! Whoever owns a [`Device`] hands it what arrives and collects what is to be sent:
+//! The owner of a [`Device`] hands it what arrives and collects what to send:
 //!
 //! ```text
 //!   handle_message(stream, ..)    handle_write(..), handle_read(..), ...: an answer each
@@ -8,12 +8,12 @@
 //!   handle_timeout(now)           poll_transmit(), poll_timeout()
 //! ```
 //!
-//! Calls are handled one after the other, so each sees what all before it have done: writes are
-//! serializable, and a read meets no half of a write: [`Device::read`] hands over an answer of the
-//! state as it is then, which is made while it is sent.
+//! Calls are handled one after the other, so each sees the effects of all earlier ones. Writes
+//! are serializable, and a read never sees half a write: [`Device::read`] takes a snapshot of
+//! the state, and makes the answer from it while it is sent.
 //!
-//! 1. A failed call changes nothing, but for the updates of a batch that succeeded.
-//! 2. What waits to be sent is bounded: packets and lists beyond are dropped and counted.
+//! 1. A failed call changes nothing, except for a batch's updates that succeeded.
+//! 2. The outbox is bounded: packets and digest lists beyond the bound are dropped and counted.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -40,15 +40,15 @@ use crate::value::Value;
 /// The version of the protocol in `proto/`.
 pub const API_VERSION: &str = "1.5.0";
 
-/// The most messages that may wait to be sent.
+/// Maximum messages waiting to be sent.
 const MAX_OUTBOX: usize = 1 << 14;
 
-/// Who a device is, and how many may speak to it.
+/// A device's identity and limits.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceConfig {
-    /// Its number, which is not zero.
+    /// Its device id, which is not zero.
     pub device_id: u64,
-    /// The most streams of a role.
+    /// Maximum streams of a role.
     pub max_streams_per_role: usize,
     /// The nanoseconds since the Unix epoch at [`Instant::ZERO`], for time stamps.
     pub epoch_ns: u64,
@@ -64,36 +64,36 @@ impl Default for DeviceConfig {
     }
 }
 
-/// What a device has done.
+/// A device's counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeviceCounters {
     /// Write calls.
     pub writes: u64,
-    /// Updates that were done.
+    /// Updates done.
     pub updates: u64,
-    /// Updates that were refused.
+    /// Updates refused.
     pub refused_updates: u64,
-    /// Packets that were sent to a controller.
+    /// Packets sent to a controller.
     pub packets_in: u64,
-    /// Packets from a controller.
+    /// Packets received from a controller.
     pub packets_out: u64,
     /// Packets from a controller that were refused.
     pub refused_packets_out: u64,
-    /// Packets for a controller when there is no primary.
+    /// Packets for a controller while there was no primary.
     pub packets_without_primary: u64,
-    /// Packets for a controller that are shorter than the header of the program.
+    /// Packets for a controller that were shorter than the program's header.
     pub short_packets: u64,
-    /// Lists of digests that were sent.
+    /// Digest lists sent.
     pub digest_lists: u64,
-    /// Digests that were dropped because too many wait to be acknowledged.
+    /// Digests dropped because too many wait for an acknowledgement.
     pub dropped_digests: u64,
-    /// Digests that do not fit what P4Info says.
+    /// Digests that do not match P4Info.
     pub odd_digests: u64,
-    /// Messages that were dropped because too many wait to be sent.
+    /// Messages dropped because too many wait to be sent.
     pub dropped_messages: u64,
 }
 
-/// Something for a stream.
+/// An event for a stream.
 #[derive(Clone, PartialEq, Debug)]
 pub enum StreamEvent {
     /// A message.
@@ -102,7 +102,7 @@ pub enum StreamEvent {
     Close(Problem),
 }
 
-/// A switch, as P4Runtime sees it.
+/// A switch as P4Runtime sees it.
 pub struct Device<T> {
     pub(crate) config: DeviceConfig,
     pub(crate) target: T,
@@ -115,11 +115,11 @@ pub struct Device<T> {
     counters: DeviceCounters,
 }
 
-/// What a read gives: messages, and the status after them.
+/// The result of a read: messages, then a status.
 pub type ReadAnswer = (Vec<p4::ReadResponse>, Result<(), Failure>);
 
 impl<T: Target> Device<T> {
-    /// A device without a pipeline.
+    /// Creates a device without a pipeline.
     pub fn new(config: DeviceConfig, target: T) -> Device<T> {
         Device {
             config,
@@ -139,7 +139,7 @@ impl<T: Target> Device<T> {
         &mut self.target
     }
 
-    /// What it has done.
+    /// The device's counters.
     pub fn counters(&self) -> DeviceCounters {
         DeviceCounters {
             dropped_digests: self.digests.dropped,
@@ -147,7 +147,7 @@ impl<T: Target> Device<T> {
         }
     }
 
-    /// A message on a stream.
+    /// Handles a message on a stream.
     pub fn handle_message(&mut self, stream: StreamId, message: &p4::StreamMessageRequest) {
         match &message.update {
             Some(Request::Arbitration(update)) => {
@@ -194,7 +194,7 @@ impl<T: Target> Device<T> {
         }
     }
 
-    /// A stream has ended.
+    /// Handles the end of a stream.
     pub fn handle_close(&mut self, stream: StreamId) {
         let advice = self.arbitration.handle_close(stream);
         self.push_advice(advice);
@@ -232,7 +232,7 @@ impl<T: Target> Device<T> {
         Ok(())
     }
 
-    /// A packet that the program sent to the controller's port.
+    /// Handles a packet that the program sent to the controller's port.
     pub fn handle_packet(&mut self, packet: &Bytes) {
         let Some(pipeline) = &self.running else {
             self.counters.packets_without_primary += 1;
@@ -251,14 +251,14 @@ impl<T: Target> Device<T> {
         }
     }
 
-    /// A digest from the program: its number in P4Info, and the numbers of its type.
+    /// Handles a digest from the program: its P4Info id, and the numbers of its type.
     pub fn handle_digest(&mut self, digest: u32, numbers: Vec<Value>, now: Instant) {
         if let Some(list) = self.digests.handle_message(digest, numbers, now) {
             self.push_list(&list, now);
         }
     }
 
-    /// Time has passed.
+    /// Handles expired timers.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(list) = self.digests.handle_timeout(now) {
             self.push_list(&list, now);
@@ -267,21 +267,21 @@ impl<T: Target> Device<T> {
         self.look_at_idle(due, now);
     }
 
-    /// When [`Device::handle_timeout`] is next to be called.
+    /// When to call [`Device::handle_timeout`] next.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let times = [self.digests.poll_timeout(), self.idle.poll_timeout()];
         times.into_iter().flatten().min()
     }
 
-    /// The next thing to be sent.
+    /// The next event to send.
     pub fn poll_transmit(&mut self) -> Option<(StreamId, StreamEvent)> {
         self.outbox.pop_front()
     }
 
-    /// `Write`.
+    /// Handles `Write`.
     ///
     /// # Errors
-    /// With the standard's code, of the call or of each update.
+    /// Fails with the standard's code, of the call or of each update.
     pub fn handle_write(
         &mut self,
         request: &p4::WriteRequest,
@@ -292,7 +292,7 @@ impl<T: Target> Device<T> {
         let role = RoleName::new(&request.role, request.role_id);
         self.arbitration
             .check_primary(&role, request.election_id.as_ref())?;
-        // One of a later version is not taken for the default.
+        // An atomicity of a later version must not be mistaken for the default.
         let atomicity = Atomicity::try_from(request.atomicity).map_err(|_| {
             Problem::unsupported(format!("the atomicity {} is unknown", request.atomicity))
         })?;
@@ -313,7 +313,7 @@ impl<T: Target> Device<T> {
         done
     }
 
-    /// Brings timers and digests to what was written.
+    /// Updates timers and digests after a write.
     pub(crate) fn follow_writes(&mut self, now: Instant) {
         let Some(pipeline) = &mut self.running else {
             return;
@@ -329,7 +329,7 @@ impl<T: Target> Device<T> {
         }
     }
 
-    /// The saved state runs now: everything about the one before it is forgotten.
+    /// Makes the saved state the running one, and discards the old one.
     pub(crate) fn start_running(&mut self, pipeline: Pipeline, now: Instant) {
         self.target.commit();
         self.running = Some(pipeline);
@@ -339,7 +339,8 @@ impl<T: Target> Device<T> {
         self.follow_writes(now);
     }
 
-    /// `Read`: an answer that is made while it is sent, of the state as it is now.
+    /// Handles `Read`: takes a snapshot of the state; the answer is made from it while it is
+    /// sent.
     pub fn read(&mut self, request: p4::ReadRequest) -> Reading {
         if let Err(problem) = self.check_device(request.device_id) {
             return Reading::refused(Some(problem));
@@ -350,17 +351,17 @@ impl<T: Target> Device<T> {
         Reading::new(store, Live { target, side }, request.entities)
     }
 
-    /// The same at once: the messages of the answer, and how it ends.
+    /// Handles `Read` at once: the messages of the answer, and its status.
     pub fn handle_read(&mut self, request: &p4::ReadRequest) -> ReadAnswer {
         let mut reading = self.read(request.clone());
         let messages = reading.by_ref().collect();
         (messages, reading.end())
     }
 
-    /// `Capabilities`.
+    /// Handles `Capabilities`.
     ///
     /// # Errors
-    /// If another device is asked for.
+    /// Fails if the request names another device.
     pub fn handle_capabilities(
         &self,
         request: &p4::CapabilitiesRequest,
@@ -381,7 +382,8 @@ impl<T: Target> Device<T> {
         Err(no_device(device, self.config.device_id))
     }
 
-    /// What reads and writes are about: the saved state if there is one, else the running one.
+    /// The state that reads and writes concern: the saved one if there is one, else the running
+    /// one.
     fn current(&mut self) -> Option<(&mut Store, &mut T, Side)> {
         let (pipeline, side) = match &mut self.saved {
             Some(pipeline) => (pipeline, Side::Saved),
@@ -420,7 +422,7 @@ impl<T: Target> Device<T> {
             return;
         }
         let states = self.target.entries(Side::Running, table, &references);
-        // A data plane that does not answer is asked again when a time-out has passed.
+        // If the data plane does not answer, the entry is checked again after a time-out.
         let states = states.unwrap_or_else(|_| vec![EntryState::default(); live.len()]);
         let mut idle = Vec::new();
         for ((key, message, timeout), state) in live.into_iter().zip(states) {
@@ -475,7 +477,7 @@ impl<T: Target> Device<T> {
     }
 
     fn push_advice(&mut self, advice: Advice) {
-        // There are few, and none may be lost.
+        // There are few of these, and none may be lost.
         for (stream, update) in advice {
             let event = message(Response::Arbitration(update));
             self.outbox.push_back((stream, event));
@@ -497,7 +499,7 @@ impl<T: Target> Device<T> {
         self.push(stream, message(Response::Error(error)));
     }
 
-    /// Whether there was a primary.
+    /// Sends a message to all primaries, and returns whether there are any.
     fn push_to_primaries(&mut self, response: &Response) -> bool {
         let streams: Vec<StreamId> = self.arbitration.primaries().collect();
         for stream in &streams {
@@ -516,7 +518,7 @@ impl<T: Target> Device<T> {
     }
 }
 
-/// What calls are answered with before there is a pipeline.
+/// The answer to calls before there is a pipeline.
 pub(crate) fn no_pipeline() -> Problem {
     let text = "there is no forwarding pipeline; set one first";
     Problem::new(Code::FailedPrecondition, text)

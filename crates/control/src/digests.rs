@@ -1,4 +1,4 @@
-//! Digests on their way to the controller: lists of messages that differ.
+//! Buffers digests for the controller as lists of distinct messages.
 //!
 //! ```text
 //!   message in the cache or in the buffer?  it is dropped
@@ -9,9 +9,9 @@
 //!
 //! Section "DigestEntry" of P4Runtime 1.5.0.
 //!
-//! 1. The messages of a list differ, and none of them is in a list that is cached.
-//! 2. A buffer holds at most [`MAX_LIST`] messages, the cache at most [`MAX_CACHED`]; from there
-//!    on messages are dropped and counted.
+//! 1. The messages of a list differ, and none of them is in a cached list.
+//! 2. A buffer holds at most [`MAX_LIST`] messages. Buffer and cache of a digest hold at most
+//!    [`MAX_CACHED`] together; further messages are dropped and counted.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -21,17 +21,17 @@ use thalweg_packet::Instant;
 use crate::proto::p4::v1::digest_entry::Config;
 use crate::value::Value;
 
-/// The most messages of a list, where the controller sets no limit.
+/// Maximum messages of a list, if the controller sets no limit.
 const MAX_LIST: usize = 1_024;
-/// The most messages of one digest that may wait to be acknowledged.
+/// Maximum messages of one digest that are buffered or wait for an acknowledgement.
 const MAX_CACHED: usize = 1 << 16;
 
-/// The digests of a program that are being sent.
+/// The digests of a program that are enabled.
 #[derive(Debug, Default)]
 pub(crate) struct Digests {
     buffers: BTreeMap<u32, Buffer>,
     last_list: u64,
-    /// Messages that were dropped because too many wait to be acknowledged.
+    /// Messages dropped because too many wait for an acknowledgement.
     pub(crate) dropped: u64,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Digests {
 struct Buffer {
     config: Config,
     waiting: Vec<Vec<Value>>,
-    /// Those that wait and those that were sent and not acknowledged.
+    /// Messages that wait, or were sent and not acknowledged.
     known: HashSet<Vec<Value>>,
     since: Instant,
     sent: VecDeque<Sent>,
@@ -52,7 +52,7 @@ struct Sent {
     messages: Vec<Vec<Value>>,
 }
 
-/// A list to be sent.
+/// A list to send.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct List {
     pub(crate) digest: u32,
@@ -61,7 +61,7 @@ pub(crate) struct List {
 }
 
 impl Digests {
-    /// A digest is to be sent so from now on, or not at all.
+    /// Sets how a digest is sent, or with `None` disables it.
     pub(crate) fn configure(&mut self, digest: u32, config: Option<&Config>) {
         let Some(config) = config else {
             self.buffers.remove(&digest);
@@ -79,12 +79,12 @@ impl Digests {
             });
     }
 
-    /// Forgets everything: another program runs.
+    /// Forgets everything, since another program runs.
     pub(crate) fn clear(&mut self) {
         self.buffers.clear();
     }
 
-    /// A message from the data plane; a list, if it is now full.
+    /// Handles a message from the data plane. Returns a list if it is now full.
     pub(crate) fn handle_message(
         &mut self,
         digest: u32,
@@ -115,7 +115,7 @@ impl Digests {
         None
     }
 
-    /// The controller has acted on a list.
+    /// Handles the controller's acknowledgement of a list.
     pub(crate) fn handle_ack(&mut self, digest: u32, list: u64) {
         let Some(buffer) = self.buffers.get_mut(&digest) else {
             return;
@@ -127,7 +127,7 @@ impl Digests {
         }
     }
 
-    /// A list that has waited long enough, if there is one; call until there is none.
+    /// Takes a list that has waited long enough; call until there is none.
     pub(crate) fn handle_timeout(&mut self, now: Instant) -> Option<List> {
         for (digest, buffer) in &mut self.buffers {
             buffer.forget(now);
@@ -180,7 +180,7 @@ impl Buffer {
         })
     }
 
-    /// Lets go of lists that are too old to be acknowledged.
+    /// Forgets lists that are too old to be acknowledged.
     fn forget(&mut self, now: Instant) {
         let patience = nanos(self.config.ack_timeout_ns);
         while self
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(late.messages, [message(3)]);
         assert!(late.id > list.id);
         assert_eq!(digests.handle_timeout(at(150)), None);
-        // An acknowledgement frees its list alone.
+        // An acknowledgement frees only its own list.
         digests.handle_ack(1, list.id);
         assert_eq!(
             digests.handle_message(1, message(3), at(200)),
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(digests.handle_message(1, message(1), at(200)), None);
         let list = digests.handle_message(1, message(2), at(200)).unwrap();
         assert_eq!(list.messages, [message(1), message(2)]);
-        // So does time.
+        // So does the passage of time.
         assert_eq!(digests.handle_message(1, message(2), at(1_199)), None);
         assert_eq!(digests.poll_timeout(), None);
         assert_eq!(digests.handle_message(1, message(2), at(1_200)), None);

@@ -1,8 +1,8 @@
-//! When entries are to be looked at that have an idle time-out.
+//! Schedules when to check entries that have an idle time-out.
 //!
-//! There is no sweep: an entry is looked at when it could be due at the earliest. If it was met
-//! meanwhile, it is looked at again when that is a time-out ago. The controller is told each time
-//! that a whole time-out has passed (P4Runtime 1.5.0, "Table Idle Timeout Notification").
+//! There is no sweep: an entry is checked at the earliest time it could be due. If it was hit
+//! meanwhile, it is checked again one time-out after the hit. The controller is notified each
+//! time a whole time-out has passed (P4Runtime 1.5.0, "Table Idle Timeout Notification").
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use thalweg_packet::Instant;
 
 use crate::store::IdleEntry;
 
-/// How many entries are looked at in one turn.
+/// Maximum entries checked in one turn.
 const MAX_TURN: usize = 1_024;
 
-/// One timer for each entry that has a time-out.
+/// The timers, one for each entry that has a time-out.
 #[derive(Debug, Default)]
 pub(crate) struct IdleTimers {
     by_entry: BTreeMap<IdleEntry, Instant>,
@@ -21,7 +21,7 @@ pub(crate) struct IdleTimers {
 }
 
 impl IdleTimers {
-    /// Looks at an entry at this time, and not when it was to be looked at before.
+    /// Sets an entry's timer, in place of its earlier one.
     pub(crate) fn set(&mut self, entry: IdleEntry, at: Instant) {
         if let Some(before) = self.by_entry.insert(entry.clone(), at) {
             self.by_time.remove(&(before, entry.clone()));
@@ -29,7 +29,7 @@ impl IdleTimers {
         self.by_time.insert((at, entry));
     }
 
-    /// Entries whose time has come, whose timers are gone now; some, if they are many.
+    /// Takes entries that are due and removes their timers; at most [`MAX_TURN`] at once.
     pub(crate) fn take_due(&mut self, now: Instant) -> Vec<IdleEntry> {
         let mut due = Vec::new();
         while due.len() < MAX_TURN
@@ -43,7 +43,7 @@ impl IdleTimers {
         due
     }
 
-    /// When the next entry is to be looked at.
+    /// When the next entry must be checked.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.by_time.first().map(|(at, _)| *at)
     }

@@ -1,4 +1,4 @@
-//! Controllers' protocols: P4Runtime in, changes of a program's state out.
+//! Controllers' protocols: turns P4Runtime calls into changes of a program's state.
 //!
 //! ```text
 //!   gRPC --> server/ --> Device: who may do it, is it right --> Change --> Target
@@ -6,13 +6,13 @@
 //!                          +---- digests, packets for the controller <--------+
 //! ```
 //!
-//! [`Device`] is the session state machine of one switch. It has no socket and no clock: calls and
-//! messages come in by `handle_*`, what is to be sent is collected by `poll_*`, and time is an
-//! argument. What a write comes to is a [`Change`] for a [`Target`], which is a data plane. The
+//! [`Device`] is the session state machine of one switch. It has no socket and no clock: calls
+//! and messages come in through `handle_*`, output is collected through `poll_*`, and time is
+//! an argument. A write becomes a [`Change`] for a [`Target`], which is a data plane. The
 //! server, which does have sockets, is in `server/`.
 //!
-//! 1. A write that is answered is done: no packet meets the older state from then on.
-//! 2. A write that is refused has done nothing; of a batch, the refused updates have not.
+//! 1. A write that is answered is done: from then on no packet sees the older state.
+//! 2. A refused write changes nothing; in a batch, this holds for each refused update.
 //! 3. Every answer has the standard's code, and a message that says what to do.
 
 mod arbitration;

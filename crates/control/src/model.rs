@@ -1,9 +1,9 @@
-//! A data plane that forwards nothing: it keeps what it is told, for tests of sessions.
+//! A data plane that forwards nothing and stores what is written, for tests of sessions.
 //!
-//! It is obvious where what runs programs is fast: a map for each kind of row, and a change
-//! is done on a copy of everything, which takes the place of what was there if all of it could be
-//! done. It also checks what a session promises: an operation that inserts what is there or
-//! deletes what is not is a fault of the session, and a panic.
+//! It is the simple twin of the engine: a map for each kind of row. It does a change on a copy
+//! of everything, which replaces the original if the whole change succeeded. It also checks
+//! what a session promises: it panics if an operation inserts an existing row or deletes a
+//! missing one.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use crate::problem::{Code, Problem};
 use crate::target::{EntryState, Initial, Refusal, Side, Target};
 use crate::value::Value;
 
-/// What a program's state is, row by row.
+/// A program's state, row by row.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Rows {
     /// Entries of tables.
@@ -54,24 +54,24 @@ pub struct Model {
     running: Rows,
     saved: Option<Rows>,
     register_widths: BTreeMap<u32, usize>,
-    /// What came from the controller.
+    /// Packets from the controller.
     pub injected: Vec<Vec<u8>>,
-    /// What programs bring along, for tests.
+    /// The initial state of programs, for tests.
     pub initial: Initial,
-    /// The most entries that all tables may have, a limit of the target's own.
+    /// Maximum entries of all tables together: a limit that only the target knows.
     pub max_entries: Option<usize>,
 }
 
 impl Model {
-    /// The state that packets would meet.
+    /// The running state, which packets would see.
     pub fn rows_mut(&mut self) -> &mut Rows {
         &mut self.running
     }
 
-    /// One of the two states.
+    /// The rows of one state.
     ///
     /// # Panics
-    /// If nothing is saved and that is asked for.
+    /// Panics if `side` is the saved state and there is none.
     pub fn rows(&self, side: Side) -> &Rows {
         match side {
             Side::Running => &self.running,
@@ -192,7 +192,7 @@ impl Target for Model {
 }
 
 impl Rows {
-    /// This is one match: an operation each, as obvious as it can be.
+    /// One match, with an arm for each operation.
     fn perform(&mut self, operation: &Operation) {
         match operation.clone() {
             Operation::InsertEntry { table, key, action } => {

@@ -1,9 +1,9 @@
-//! Packets to and from the controller: the header in front of them, as a list of numbers.
+//! Converts the header of controller packets to and from a list of numbers.
 //!
-//! The program puts a header named `packet_in` in front of what it sends to the controller's port,
-//! and takes one named `packet_out` from what comes in there. On the stream the header is a number
-//! for each field. Fields lie one after the other, the most significant bit first; what is left
-//! of the last byte is zero.
+//! The program puts a header named `packet_in` in front of packets to the controller's port,
+//! and expects one named `packet_out` in front of packets from there. On the stream the header
+//! is one number per field. Fields are packed one after the other, the most significant bit
+//! first; unused bits of the last byte are zero.
 
 use bytes::Bytes;
 
@@ -12,9 +12,10 @@ use crate::problem::{Code, Problem};
 use crate::proto::p4::v1::PacketMetadata;
 use crate::value::Value;
 
-/// Takes the header off a packet.
+/// Removes the header from a packet.
 ///
-/// None if the packet is shorter than the header, which no program of this header sends.
+/// `None` if the packet is shorter than the header; no program with this header sends such a
+/// packet.
 pub(crate) fn split(
     header: Option<&PacketHeader>,
     packet: &Bytes,
@@ -41,7 +42,7 @@ pub(crate) fn split(
 /// Puts the header in front of a packet.
 ///
 /// # Errors
-/// If there is not exactly one number for each field, or one is too wide.
+/// Fails unless there is exactly one number for each field, and each fits.
 pub(crate) fn join(
     header: Option<&PacketHeader>,
     metadata: &[PacketMetadata],

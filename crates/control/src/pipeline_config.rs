@@ -1,4 +1,5 @@
-//! Which program runs: `SetForwardingPipelineConfig` and `GetForwardingPipelineConfig`.
+//! Selects the running program: `SetForwardingPipelineConfig` and
+//! `GetForwardingPipelineConfig`.
 //!
 //! ```text
 //!   VERIFY                 nothing changes
@@ -8,8 +9,8 @@
 //!   RECONCILE_AND_COMMIT   packets meet the program, with all that is in the running one
 //! ```
 //!
-//! A saved program is a data plane of its own that no packet meets yet, so what is written to it
-//! needs no second look when it is committed.
+//! A saved program is a separate data plane that no packet sees yet, so its writes need no
+//! second check when it is committed.
 
 use std::sync::Arc;
 
@@ -30,17 +31,17 @@ use crate::store::{Live, Store, owned};
 use crate::target::{Side, Target};
 use crate::value::Value;
 
-/// A program and what was written to it.
+/// A program with everything written to it.
 pub(crate) struct Pipeline {
     pub(crate) config: p4::ForwardingPipelineConfig,
     pub(crate) store: Store,
 }
 
 impl<T: Target> Device<T> {
-    /// `SetForwardingPipelineConfig`.
+    /// Handles `SetForwardingPipelineConfig`.
     ///
     /// # Errors
-    /// With the standard's code; then nothing has changed.
+    /// Fails with the standard's code; then nothing has changed.
     pub fn handle_set_pipeline(
         &mut self,
         request: &p4::SetForwardingPipelineConfigRequest,
@@ -83,10 +84,10 @@ impl<T: Target> Device<T> {
         Ok(())
     }
 
-    /// Runs a program without a controller: the one that a switch starts with.
+    /// Starts a program without a controller: the one that a switch starts with.
     ///
     /// # Errors
-    /// If it cannot be run.
+    /// Fails if the program cannot run.
     pub fn start_with(
         &mut self,
         config: &p4::ForwardingPipelineConfig,
@@ -100,7 +101,7 @@ impl<T: Target> Device<T> {
     /// Writes without a controller: the entries that a switch starts with.
     ///
     /// # Errors
-    /// If an update is refused; then none was done.
+    /// Fails if an update is refused; then none was done.
     pub fn write_at_start(&mut self, updates: &[p4::Update], now: Instant) -> Result<(), Failure> {
         let pipeline = self.running.as_mut().ok_or_else(no_pipeline)?;
         let atomicity = Atomicity::DataplaneAtomic;
@@ -140,7 +141,7 @@ impl<T: Target> Device<T> {
         Ok(())
     }
 
-    /// Writes all that the running program has to one that is loaded.
+    /// Writes everything that the running program has to a loaded one.
     fn move_to(&mut self, pipeline: &mut Pipeline) -> Result<(), Problem> {
         let Some(running) = &self.running else {
             return Ok(());
@@ -152,7 +153,7 @@ impl<T: Target> Device<T> {
         let found = running
             .store
             .read_all(live, everything(running.store.catalog()))?;
-        // What the new program brings along and the running one no longer has goes first.
+        // First deletes the new program's own entries that the running one no longer has.
         let live = Live {
             target: &mut self.target,
             side: Side::Saved,
@@ -194,10 +195,10 @@ impl<T: Target> Device<T> {
         }
     }
 
-    /// `GetForwardingPipelineConfig`: that which reads and writes are about.
+    /// Handles `GetForwardingPipelineConfig` for the pipeline that reads and writes concern.
     ///
     /// # Errors
-    /// If another device is asked for, or a part that is unknown.
+    /// Fails if the request names another device, or an unknown part.
     pub fn handle_get_pipeline(
         &self,
         request: &p4::GetForwardingPipelineConfigRequest,
@@ -244,7 +245,7 @@ fn parse(
     Ok((catalog, config))
 }
 
-/// What reads everything, in the order in which it can be written again.
+/// The reads of everything, in an order in which it can be written again.
 fn everything(catalog: &Catalog) -> Vec<Kind> {
     use p4::packet_replication_engine_entry::Type as Replication;
     let replication = |kind| {
@@ -283,10 +284,10 @@ fn everything(catalog: &Catalog) -> Vec<Kind> {
     requests
 }
 
-/// What writes an entity to another program; nothing where there is nothing to write.
+/// The updates that write an entity to another program; empty if there is nothing to write.
 ///
-/// Counters that the new program does not have are let go, and so is of a counter what the new
-/// program does not count: they forward nothing.
+/// Counters that the new program lacks are dropped, and so are units that it does not count:
+/// they do not affect forwarding.
 fn updates_of(entity: Kind, from: &Store, to: &Store) -> Vec<p4::Update> {
     if from.is_absent(&entity) {
         return Vec::new();
@@ -314,8 +315,8 @@ fn updates_of(entity: Kind, from: &Store, to: &Store) -> Vec<p4::Update> {
     vec![update(kind, entity)]
 }
 
-/// The same of an entry of a table, with its counter and its meter, which have updates of their own:
-/// those of a constant entry can be written although it cannot.
+/// The same for a table entry with its counter and meter, which have their own updates: those
+/// of a constant entry can be written although the entry cannot.
 fn entry_updates_of(mut entry: p4::TableEntry, from: &Store, to: &Store) -> Vec<p4::Update> {
     let catalog = to.catalog();
     let table = catalog.tables.get(&entry.table_id);
@@ -362,7 +363,7 @@ fn entry_updates_of(mut entry: p4::TableEntry, from: &Store, to: &Store) -> Vec<
     updates
 }
 
-/// Of a count what a counter counts; none if that is zero.
+/// The units of a count that the counter counts; `None` if they are zero.
 fn counted(data: Option<p4::CounterData>, counter: &Counter) -> Option<p4::CounterData> {
     let data = data?;
     let kept = p4::CounterData {
@@ -380,7 +381,7 @@ fn counted(data: Option<p4::CounterData>, counter: &Counter) -> Option<p4::Count
     Some(kept).filter(|kept| *kept != p4::CounterData::default())
 }
 
-/// Whether a register holds what it holds before anything is written to it.
+/// Whether a register has its initial value.
 fn is_zero(entry: &p4::RegisterEntry, catalog: &Catalog) -> bool {
     let register = catalog.registers.get(&entry.register_id);
     register.is_some_and(|register| {

@@ -1,12 +1,12 @@
-//! What goes back when something cannot be done: a code of the standard's, and what to do.
+//! Errors of calls: a code of the standard, and what to do.
 //!
-//! gRPC has one code for a call. A batch of writes or reads has one for each update or request
-//! besides, in the details of the status (P4Runtime 1.5.0, "Error Reporting Messages").
+//! gRPC has one code per call. A batch of writes or reads also has one for each update or
+//! request, in the details of the status (P4Runtime 1.5.0, "Error Reporting Messages").
 //!
-//! 1. A status fits into the 8 KB of metadata that a gRPC client takes unless it asks for more
-//!    (P4Runtime 1.5.0, "gRPC Metadata Maximum Size"). Where the details of a batch do not fit,
-//!    their texts are cut; where that is not enough, the status has the details of the first
-//!    updates only, and its message counts the failures among the rest and names the first.
+//! 1. A status fits into the 8 KB of metadata that a gRPC client accepts by default (P4Runtime
+//!    1.5.0, "gRPC Metadata Maximum Size"). Where the details of a batch do not fit, their
+//!    texts are cut. If that is not enough, the status has the details of the first updates
+//!    only, and its message counts the failures among the rest and names the first.
 
 use std::fmt;
 
@@ -18,17 +18,17 @@ use tonic::Status;
 use crate::proto::google::rpc;
 use crate::proto::p4::v1 as p4;
 
-/// Where the type of a detail is said.
+/// The type URL of a detail.
 const ERROR_TYPE: &str = "type.googleapis.com/p4.v1.Error";
-/// The most bytes of a status' message, as a trailer spells it.
+/// Maximum bytes of a status' message, as encoded in a trailer.
 const MAX_MESSAGE_BYTES: usize = 1_024;
-/// The most bytes of its details. A trailer spells 3 of them as 4, so that the details, the
+/// Maximum bytes of its details. A trailer encodes 3 of them as 4, so that the details, the
 /// message and the other trailers stay below 8 KB.
 const MAX_DETAIL_BYTES: usize = 4_800;
-/// The most bytes of a detail's text where the whole texts have no room.
+/// Maximum bytes of a detail's text where the whole texts do not fit.
 const MAX_TEXT_BYTES: usize = 96;
 
-/// A refusal of one thing.
+/// The refusal of one item.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Problem {
     /// The canonical code.
@@ -37,7 +37,7 @@ pub struct Problem {
     pub message: String,
 }
 
-/// What is said of each of many things.
+/// A verdict for each of several items.
 pub type Verdicts = Vec<Result<(), Problem>>;
 
 /// Why a call fails.
@@ -45,12 +45,12 @@ pub type Verdicts = Vec<Result<(), Problem>>;
 pub enum Failure {
     /// The call as a whole.
     Call(Problem),
-    /// Some of its parts; one verdict for each, in their order.
+    /// Some of its parts; one verdict for each, in order.
     Parts(Verdicts),
 }
 
 impl Problem {
-    /// A problem of this code.
+    /// Creates a problem with this code.
     pub fn new(code: Code, message: impl Into<String>) -> Problem {
         Problem {
             code,
@@ -78,7 +78,7 @@ impl Problem {
         Problem::new(Code::Unimplemented, message)
     }
 
-    /// The same problem, with where it is in front.
+    /// Puts a place in front of the message.
     #[must_use]
     pub fn at(self, place: impl fmt::Display) -> Problem {
         Problem {
@@ -87,7 +87,7 @@ impl Problem {
         }
     }
 
-    /// As the status of a stream or a call.
+    /// The problem as the status of a stream or a call.
     pub fn to_status(&self) -> Status {
         Status::new(self.code, cut_spelled(&self.message))
     }
@@ -108,9 +108,9 @@ impl From<Problem> for Failure {
 }
 
 impl Failure {
-    /// What the status of a call says.
+    /// Reads the status of a call.
     ///
-    /// Of a large batch there may be fewer verdicts than updates: those of the first ones.
+    /// A large batch may have fewer verdicts than updates: those of the first ones.
     pub fn from_status(status: &Status) -> Failure {
         let details = rpc::Status::decode(status.details())
             .unwrap_or_default()
@@ -130,12 +130,12 @@ impl Failure {
         Failure::Parts(verdicts)
     }
 
-    /// As the status of a call, with the details that the standard asks for.
+    /// The failure as the status of a call, with the details that the standard requires.
     pub fn to_status(&self, what: &str) -> Status {
         self.to_counted_status(what).0
     }
 
-    /// The same, and how many details it leaves out for want of room.
+    /// The same, with the number of details omitted for lack of room.
     pub(crate) fn to_counted_status(&self, what: &str) -> (Status, u64) {
         let verdicts = match self {
             Failure::Call(problem) => return (problem.to_status(), 0),
@@ -160,14 +160,14 @@ impl Failure {
     }
 }
 
-/// The details of the first verdicts, as many as have room (invariant 1).
+/// The details of the first verdicts, as many as fit (invariant 1).
 fn fitting(verdicts: &Verdicts, text_bytes: usize) -> Vec<prost_types::Any> {
     let mut room = MAX_DETAIL_BYTES;
     let mut details = Vec::new();
     for verdict in verdicts {
         let detail = detail_of(verdict, text_bytes);
         let length = detail.encoded_len();
-        // With the number of the field in front, and the length.
+        // Includes the field's number and the length.
         let length = 1 + prost::length_delimiter_len(length) + length;
         if length > room {
             break;
@@ -178,7 +178,7 @@ fn fitting(verdicts: &Verdicts, text_bytes: usize) -> Vec<prost_types::Any> {
     details
 }
 
-/// What the message says of the verdicts that have no detail; nothing if there are none.
+/// The part of the message for verdicts without a detail; empty if there are none.
 fn said_of(rest: &[Result<(), Problem>], before: usize) -> String {
     if rest.is_empty() {
         return String::new();
@@ -212,7 +212,7 @@ fn detail_of(verdict: &Result<(), Problem>, text_bytes: usize) -> prost_types::A
     }
 }
 
-/// The text, with an end of its own if it is longer than `limit` bytes.
+/// Cuts a text longer than `limit` bytes, and marks the cut.
 fn cut(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
@@ -220,11 +220,12 @@ fn cut(text: &str, limit: usize) -> String {
     format!("{}...", &text[..text.floor_char_boundary(limit)])
 }
 
-/// The text, cut to what a trailer spells in [`MAX_MESSAGE_BYTES`].
+/// Cuts a text to at most [`MAX_MESSAGE_BYTES`] as encoded in a trailer.
 fn cut_spelled(text: &str) -> String {
     let mut length = 0;
     for (place, letter) in text.char_indices() {
-        // A trailer spells other bytes as `%20`; some of these it leaves as they are.
+        // A trailer encodes other bytes as `%20`; this ignores that some of them stay as they
+        // are.
         length += if letter.is_ascii_alphanumeric() {
             1
         } else {
@@ -270,7 +271,7 @@ mod tests {
         assert!(whole.details().is_empty());
     }
 
-    /// What the trailers of a status take, as HTTP/2 counts them (RFC 9113, section 6.5.2).
+    /// The size of a status' trailers, as HTTP/2 counts it (RFC 9113, section 6.5.2).
     fn trailer_bytes(status: &Status) -> usize {
         use tonic::codegen::http;
         let mut trailers = http::HeaderMap::new();
@@ -303,7 +304,7 @@ mod tests {
 
         let all = Failure::Parts(vec![refused.clone(); 1_000]);
         assert!(trailer_bytes(&all.to_status("write")) < 8_000);
-        // Texts are cut before details are left out.
+        // Texts are cut before details are omitted.
         let (status, left_out) = Failure::Parts(vec![refused; 20]).to_counted_status("write");
         assert!(trailer_bytes(&status) < 8_000);
         assert_eq!(left_out, 0);

@@ -1,12 +1,12 @@
-//! What sessions write to and read from: a data plane, behind one trait.
+//! The data plane that sessions write to and read from, behind one trait.
 //!
-//! A target holds up to two states of programs: the one that packets meet, and one that was saved
-//! and waits to be committed. A session prepares a change against what it knows and hands it
-//! over; the return of [`Target::apply`] is the barrier: no packet is answered by the older state
-//! from then on.
+//! A target holds up to two program states: the running one, which packets see, and a saved
+//! one, which waits to be committed. A session checks a change against its own knowledge and
+//! hands it over. The return of [`Target::apply`] is the barrier: from then on no packet sees
+//! the older state.
 //!
-//! There is [`Model`](crate::model::Model), which only keeps what it is told, for tests of
-//! sessions, and what runs programs.
+//! There are two implementations: [`Model`](crate::model::Model), which only stores what is
+//! written, for tests of sessions, and the engine, which runs programs.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -16,94 +16,94 @@ use crate::change::{ActionCall, Count, EntryKey, EntryRef, Operation};
 use crate::p4info::Catalog;
 use crate::problem::Problem;
 
-/// Which of a target's two states.
+/// One of a target's two states.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// The one that packets meet.
+    /// The state that packets see.
     Running,
-    /// The one that is saved.
+    /// The saved state.
     Saved,
 }
 
-/// What a program brings along.
+/// The initial content of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Initial {
     /// Its entries.
     pub entries: Vec<InitialEntry>,
     /// Its default actions, by table.
     pub defaults: Vec<(u32, ActionCall)>,
-    /// Objects of P4Info that the program does not have, as no packet meets them: they read as
+    /// Objects of P4Info that the program lacks, since no packet can reach them: they read as
     /// empty, and cannot be written.
     pub absent: BTreeSet<u32>,
 }
 
-/// An entry that a program brings along.
+/// An entry declared in a program.
 #[derive(Clone, Debug)]
 pub struct InitialEntry {
     /// Its table.
     pub table: u32,
-    /// Which entry.
+    /// Its key.
     pub key: EntryKey,
-    /// What it does.
+    /// Its action.
     pub action: ActionCall,
-    /// Whether it stays for ever.
+    /// Whether it can never change.
     pub is_const: bool,
 }
 
-/// What a data plane knows of an entry.
+/// A data plane's state of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EntryState {
-    /// What its direct counter has counted.
+    /// The value of its direct counter.
     pub count: Count,
-    /// How long ago it was last met, or made, in nanoseconds.
+    /// The time since it was last hit, or written if it never was, in nanoseconds.
     pub idle_ns: u64,
 }
 
-/// An operation that a target does not do. Nothing of its change was done.
+/// The refusal of an operation. Nothing of its change was done.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// Which operation of the change.
+    /// The index of the operation in the change.
     pub index: usize,
-    /// Why.
+    /// The reason.
     pub problem: Problem,
 }
 
 /// A data plane.
 pub trait Target {
-    /// Whether a program could be loaded; nothing changes.
+    /// Checks whether a program could be loaded; changes nothing.
     ///
     /// # Errors
     /// As [`Target::load`].
     fn verify(&self, catalog: &Catalog, program: &[u8]) -> Result<(), Problem>;
 
-    /// Makes the saved state that of a program, without entries but its own.
+    /// Replaces the saved state by that of a program with its own entries only.
     ///
-    /// `program` is the device configuration: the JSON text that p4c writes for BMv2. A state
-    /// that was saved before is gone, unless there is an error.
+    /// `program` is the device configuration: the JSON text that p4c writes for BMv2. An
+    /// earlier saved state is discarded, unless there is an error.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` if it cannot be run, or does not fit P4Info.
+    /// `INVALID_ARGUMENT` if the program cannot run, or does not fit P4Info.
     fn load(&mut self, catalog: &Catalog, program: &[u8]) -> Result<Initial, Problem>;
 
-    /// Forgets the saved state, if there is one.
+    /// Discards the saved state, if there is one.
     fn discard(&mut self);
 
-    /// Lets packets meet the saved state; the one that they met is gone.
+    /// Makes the saved state the running one, and discards the old one.
     ///
     /// # Panics
-    /// If nothing is saved.
+    /// Panics if there is no saved state.
     fn commit(&mut self);
 
-    /// Does a change, whole or not at all; packets meet all of it or nothing.
+    /// Does a change, whole or not at all; packets see all of it or nothing.
     ///
     /// # Errors
-    /// If an operation is refused; then nothing was done.
+    /// Fails if an operation is refused; then nothing was done.
     fn apply(&mut self, side: Side, change: &[Operation]) -> Result<(), Refusal>;
 
-    /// What counters of an array have counted.
+    /// Reads counters of an array.
     ///
     /// # Errors
-    /// If the data plane does not answer.
+    /// Fails if the data plane does not answer.
     fn counts(
         &mut self,
         side: Side,
@@ -111,10 +111,10 @@ pub trait Target {
         indices: Range<u64>,
     ) -> Result<Vec<Count>, Problem>;
 
-    /// What registers of an array hold: for each, the numbers of its type.
+    /// Reads registers of an array: for each, the numbers of its type.
     ///
     /// # Errors
-    /// If the data plane does not answer.
+    /// Fails if the data plane does not answer.
     fn registers(
         &mut self,
         side: Side,
@@ -122,10 +122,10 @@ pub trait Target {
         indices: Range<u64>,
     ) -> Result<Vec<Vec<Value>>, Problem>;
 
-    /// What is known of entries of a table, all of which are there.
+    /// Reads the states of a table's entries, all of which must exist.
     ///
     /// # Errors
-    /// If the data plane does not answer.
+    /// Fails if the data plane does not answer.
     fn entries(
         &mut self,
         side: Side,
@@ -133,9 +133,9 @@ pub trait Target {
         entries: &[EntryRef],
     ) -> Result<Vec<EntryState>, Problem>;
 
-    /// Sends a packet into the program, as if it came in at the controller's port.
+    /// Sends a packet into the program, as if it arrived at the controller's port.
     ///
     /// # Errors
-    /// If there is no such port, or too many packets wait.
+    /// Fails if there is no such port, or if too many packets are waiting.
     fn inject(&mut self, packet: &[u8]) -> Result<(), Problem>;
 }

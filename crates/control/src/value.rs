@@ -1,12 +1,12 @@
-//! Unsigned numbers of any width, as P4Runtime sends them.
+//! Unsigned numbers of any width, in P4Runtime's format.
 //!
-//! A number is a string of bytes, the most significant first. The shortest one is canonical, and
-//! is what a server answers with; a longer one is understood (P4Runtime 1.5.0, section
-//! "Bytestrings"). Only what does not fit into the width that P4Info gives is refused, and so is
-//! the empty string.
+//! A number is a byte string, the most significant byte first. The shortest one is canonical,
+//! and a server answers with it; longer ones are accepted (P4Runtime 1.5.0, section
+//! "Bytestrings"). The only refused strings are numbers wider than P4Info allows, and the empty
+//! string.
 //!
-//! 1. A [`Value`] has no leading zero byte, but for zero, which is one byte. So equal numbers are
-//!    equal values, and the order is by length first, then by bytes.
+//! 1. A [`Value`] has no leading zero byte, except for zero, which is one byte. So equal
+//!    numbers are equal values, and the order is by length first, then by bytes.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -26,7 +26,7 @@ use smallvec::{SmallVec, smallvec};
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Value(SmallVec<[u8; 16]>);
 
-/// Why bytes are no number of a width.
+/// Why bytes are no number of a given width.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadValue {
     /// There are no bytes; zero is one byte.
@@ -35,18 +35,18 @@ pub enum BadValue {
     /// The number needs more bits.
     #[error("the number needs {needed} bits and has {width}; send one that fits")]
     Wide {
-        /// Bits that it needs.
+        /// Bits that the number needs.
         needed: u32,
-        /// Bits that it has.
+        /// Bits that the width allows.
         width: u32,
     },
 }
 
 impl Value {
-    /// The number that these bytes are, if it fits into `width` bits.
+    /// Parses bytes as a number of up to `width` bits.
     ///
     /// # Errors
-    /// If there are no bytes, or the number does not fit.
+    /// Fails if there are no bytes, or the number does not fit.
     pub fn parse(bytes: &[u8], width: u32) -> Result<Value, BadValue> {
         if bytes.is_empty() {
             return Err(BadValue::Empty);
@@ -59,7 +59,7 @@ impl Value {
         Ok(value)
     }
 
-    /// The number that these bytes are, whatever its width; no bytes are zero.
+    /// The number in these bytes, of any width; no bytes are zero.
     pub fn shortest(bytes: &[u8]) -> Value {
         let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
         if zeros == bytes.len() {
@@ -73,10 +73,10 @@ impl Value {
         Value::prefix(width, width)
     }
 
-    /// The number of `width` bits of which the first `length` are set.
+    /// The number of `width` bits whose first `length` bits are set.
     ///
     /// # Panics
-    /// If `length` is more than `width`.
+    /// Panics if `length` exceeds `width`.
     pub fn prefix(length: u32, width: u32) -> Value {
         assert!(length <= width, "a prefix is no longer than what it is of");
         let mut bytes: SmallVec<[u8; 16]> = smallvec![0; width.div_ceil(8) as usize];
@@ -87,12 +87,12 @@ impl Value {
         Value::shortest(&bytes)
     }
 
-    /// The shortest bytes, the most significant first; never none.
+    /// The shortest bytes, the most significant first; never empty.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The same, to be sent.
+    /// The shortest bytes, for sending.
     pub fn to_bytes(&self) -> Bytes {
         Bytes::copy_from_slice(&self.0)
     }
@@ -100,7 +100,7 @@ impl Value {
     /// The bytes of a field of `width` bits, the most significant first.
     ///
     /// # Panics
-    /// If the number needs more.
+    /// Panics if the number needs more bits.
     pub fn to_fixed(&self, width: u32) -> Vec<u8> {
         assert!(self.bits() <= width, "{self:?} does not fit {width} bits");
         let length = width.div_ceil(8) as usize;
@@ -110,7 +110,7 @@ impl Value {
         bytes
     }
 
-    /// How many bits it needs; zero needs one, as the standard has it.
+    /// Number of bits it needs; zero needs one, as in the standard.
     pub fn bits(&self) -> u32 {
         let first = self.0[0];
         let rest = (self.0.len() as u32 - 1) * 8;
@@ -174,7 +174,7 @@ impl fmt::Debug for Value {
     }
 }
 
-/// In hexadecimal, two digits a byte.
+/// Writes the number in hexadecimal, two digits per byte.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("0x")?;

@@ -1,4 +1,4 @@
-//! Scenarios as tables: who says what, and what everybody hears.
+//! Tests arbitration by tables: messages of streams, and the answers to all streams.
 
 use super::*;
 
@@ -11,7 +11,7 @@ enum Step {
 
 use Step::{Ends, Says};
 
-/// What is heard: the stream, the code of its status, and the greatest election id.
+/// An answer: the stream, its status code, and the greatest election id.
 type Heard = Vec<(u64, Code, Option<u128>)>;
 
 const OK: Code = Code::Ok;
@@ -66,7 +66,7 @@ fn play(steps: &[(Step, Result<Heard, Code>)]) -> Arbitration {
 fn the_greatest_ever_seen_is_primary() {
     let great = 1 << 100;
     let arbitration = play(&[
-        // One that names no id stands by, and never is primary.
+        // A stream without an id is a backup and never becomes primary.
         (Says(1, "", None), Ok(vec![(1, NOBODY, None)])),
         (
             Says(2, "", Some(0)),
@@ -80,9 +80,9 @@ fn the_greatest_ever_seen_is_primary() {
                 (3, OK, Some(great)),
             ]),
         ),
-        // A smaller id makes a backup, which is all that changes.
+        // A smaller id makes a backup; nothing else changes.
         (Says(2, "", Some(5)), Ok(vec![(2, BACKUP, Some(great))])),
-        // The primary goes: nobody is primary, whatever their ids.
+        // The primary goes: no stream is primary, whatever their ids.
         (
             Ends(3),
             Ok(vec![(1, NOBODY, Some(great)), (2, NOBODY, Some(great))]),
@@ -163,14 +163,14 @@ fn what_is_refused_changes_nothing() {
     let mut arbitration = play(&[
         (Says(1, "", Some(5)), Ok(vec![(1, OK, Some(5))])),
         (Says(2, "", Some(4)), Ok(vec![(2, BACKUP, Some(5))])),
-        // Taken, by a new stream and by one that is live.
+        // The id is taken, for a new stream and for a live one.
         (Says(3, "", Some(5)), Err(Code::InvalidArgument)),
         (Says(3, "", Some(4)), Err(Code::InvalidArgument)),
         (Says(2, "", Some(5)), Err(Code::InvalidArgument)),
         (Says(1, "acl", Some(5)), Err(Code::FailedPrecondition)),
         (Says(3, "", Some(3)), Ok(vec![(3, BACKUP, Some(5))])),
         (Says(4, "", Some(2)), Err(Code::ResourceExhausted)),
-        // An id that is set twice by the same stream is not taken.
+        // The same stream may set its own id again.
         (
             Says(1, "", Some(5)),
             Ok(vec![

@@ -15,7 +15,7 @@ use tonic::transport::{Channel, Endpoint};
 use super::{ClientError, ClientFiles};
 use crate::server::{HTTP2, Listen, Stream, TlsError, certificates, read_file, unusable};
 
-/// Who is asked for; the address is the connector's.
+/// The requested authority; the connector has the address.
 const AUTHORITY: &str = "http://switch";
 
 /// Opens a connection.
@@ -35,7 +35,7 @@ pub(super) async fn channel(
     let endpoint = Endpoint::from_static(AUTHORITY);
     let channel = endpoint.connect_with_connector(connect).await;
     channel.map_err(|error| {
-        // The innermost reason is the system's.
+        // The innermost error is the system's.
         let mut reason: &dyn std::error::Error = &error;
         while let Some(inner) = reason.source() {
             reason = inner;

@@ -1,4 +1,5 @@
-//! A switch's cache of behaviours kept filled, and every change of its entries with the barrier.
+//! Keeps a switch's behaviour cache filled, and makes every change of its entries within a
+//! barrier.
 //!
 //! ```text
 //!   start:           the program with a cache in front --> switch; threshold; reports please
@@ -6,11 +7,11 @@
 //!   change:          commands --> what they may affect leaves; the change; the next epoch
 //! ```
 //!
-//! One controller does both, since a change that the keeper does not know of would leave behaviours
-//! behind that are wrong: it is the primary, and all changes of entries come in as commands here.
+//! One controller does both, since a change that the keeper does not know would leave wrong
+//! behaviours behind. It is the primary, and all changes of entries come in as commands here.
 //!
-//! 1. When [`Keeping::change`] returns, no behaviour is installed that the change made wrong, and
-//!    none of a packet from before it will be. That holds of a change that was refused, too.
+//! 1. When [`Keeping::change`] returns, no behaviour is installed that the change made wrong,
+//!    and none of a packet from before it will be. This also holds for a refused change.
 //!
 //! Reference: Zhang et al., *B-Cache*, sections IV.A and IV.B, figure 7.
 
@@ -30,32 +31,32 @@ use crate::proto::p4::v1 as p4;
 use crate::proto::p4::v1::stream_message_request::Update as Request;
 use crate::proto::p4::v1::stream_message_response::Update as Response;
 
-/// Reports of one list at most, how long the switch waits for more of them, and for our answer.
+/// Limits of a list of reports: how long the switch waits for more reports, and for our answer.
 const LIST: p4::digest_entry::Config = p4::digest_entry::Config {
     max_timeout_ns: 1_000_000,
     max_list_size: 64,
     ack_timeout_ns: 1_000_000_000,
 };
 
-/// Why a cache is not kept any longer.
+/// Why a cache can no longer be kept.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeepError {
     /// No cache can be put in front of the program.
     #[error(transparent)]
     Program(#[from] LoadError),
-    /// P4Info is of another program.
+    /// The P4Info belongs to another program.
     #[error("{0}")]
     Info(Problem),
-    /// The switch is gone, or refuses what the keeper wants done.
+    /// The connection ended, or the switch refused the keeper's updates.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// A command cannot be done, by its line; nothing of its batch has been.
+    /// A command failed, with its line; nothing of its batch was done.
     #[error("line {line}: {}", problem.message)]
     Command {
-        /// From 1.
+        /// The line, from 1.
         line: usize,
-        /// Why not.
+        /// Why it failed.
         problem: Problem,
     },
 }
@@ -71,12 +72,13 @@ pub struct Keeping<'p> {
 }
 
 impl<'p> Keeping<'p> {
-    /// Gives a switch the program with a cache of so many behaviours in front, and asks for reports.
+    /// Gives a switch the program with a cache of `entries` behaviours in front, and requests
+    /// reports.
     ///
-    /// `text` is the program as it was before, and `program`, `info` and `catalog` are of it.
+    /// `text`, `program`, `info` and `catalog` are of the original program.
     ///
     /// # Errors
-    /// If no cache can be put in front of the program, or the switch refuses it.
+    /// Fails if no cache can be put in front of the program, or if the switch refuses it.
     pub fn start(
         mut client: Client,
         text: &str,
@@ -101,26 +103,26 @@ impl<'p> Keeping<'p> {
         })
     }
 
-    /// Behaviours that are installed.
+    /// Number of installed behaviours.
     pub fn len(&self) -> usize {
         self.keeper.len()
     }
 
-    /// Whether none is.
+    /// Whether no behaviour is installed.
     pub fn is_empty(&self) -> bool {
         self.keeper.is_empty()
     }
 
-    /// What became of reports.
+    /// Counts of reports.
     pub fn counts(&self) -> KeeperCounts {
         self.keeper.counts()
     }
 
-    /// Does all commands or none, with the barrier around them.
+    /// Does all commands or none, within the barrier.
     ///
     /// # Errors
-    /// If P4Runtime has no message for a command or the switch refuses it; with another error than
-    /// [`KeepError::Command`] the controller is of no use any more.
+    /// Fails if P4Runtime has no message for a command, or if the switch refuses it. After any
+    /// error other than [`KeepError::Command`] the controller is unusable.
     pub fn change(&mut self, commands: &[Command]) -> Result<(), KeepError> {
         let changed = self.try_change(commands);
         match changed {
@@ -144,17 +146,17 @@ impl<'p> Keeping<'p> {
         let operations = self.keeper.begin_change(&changed);
         self.client.write(self.table.updates(operations))?;
         let written = self.client.write(updates);
-        // Invariant 1: whether it was done or not, the epoch is another.
+        // Invariant 1: the epoch changes whether or not the change was done.
         let epoch = self.table.epoch(self.keeper.end_change());
         self.client.write(vec![epoch])?;
         written.map_err(|error| by_line(error, commands))
     }
 
-    /// Installs what is reported, for as long as this or until reports are handled; how many were
-    /// installed.
+    /// Installs reported behaviours. Waits until it has handled reports, or for `patience`.
+    /// Returns how many were installed.
     ///
     /// # Errors
-    /// If the switch is gone, or refuses an entry of the cache.
+    /// Fails if the connection ended, or if the switch refuses an entry of the cache.
     pub fn handle_reports(&mut self, patience: Duration) -> Result<u64, KeepError> {
         let before = self.keeper.counts();
         let end = Instant::now() + patience;
@@ -163,7 +165,7 @@ impl<'p> Keeping<'p> {
             let Some(message) = self.client.poll_message(rest)? else {
                 break;
             };
-            // Packets and the program's own digests are for others.
+            // Ignores packets and the program's own digests.
             if let Response::Digest(list) = message
                 && list.digest_id == self.table.digest
             {
@@ -175,7 +177,8 @@ impl<'p> Keeping<'p> {
 
     fn handle_list(&mut self, list: &p4::DigestList) -> Result<(), KeepError> {
         for report in &list.data {
-            // What is no tuple is handled as one without numbers, and counted as malformed.
+            // A report that is no tuple counts as malformed: it is handled as one without
+            // numbers.
             let numbers = report_numbers(report).unwrap_or_default();
             let operations = self.keeper.handle_report(&numbers);
             self.client.write(self.table.updates(operations))?;
@@ -188,7 +191,7 @@ impl<'p> Keeping<'p> {
     }
 }
 
-/// The command that was refused for itself, and not because another was.
+/// The command that was refused for its own reason, not because another was.
 fn by_line(error: ClientError, commands: &[Command]) -> KeepError {
     let ClientError::Refused(Failure::Parts(verdicts)) = error else {
         return error.into();

@@ -1,5 +1,5 @@
-//! A controller's end of P4Runtime, for one switch: a connection, primacy, writes, and what the
-//! switch says.
+//! A P4Runtime controller for one switch: connects, becomes primary, writes, and receives
+//! messages.
 //!
 //! ```text
 //!   connect: socket --> (TLS) --> gRPC --> a stream; arbitration answered "primary"
@@ -7,8 +7,8 @@
 //!   poll_message: what has come in on the stream, waited for as long as is said
 //! ```
 //!
-//! It blocks its caller, and has a runtime of its own for that: who uses it has one thing to do at a
-//! time. [`Keeping`] uses it, and `thalweg p4 keep` that.
+//! It blocks its caller, and has its own runtime for that: a user does one thing at a time.
+//! [`Keeping`] uses it, and `thalweg p4 keep` uses that.
 //!
 //! Reference: *P4Runtime Specification*, version 1.5.0, "Client Arbitration and Controller
 //! Replication".
@@ -36,68 +36,68 @@ use crate::proto::p4::v1::stream_message_request::Update as Request;
 use crate::proto::p4::v1::stream_message_response::Update as Response;
 use crate::server::{Listen, TlsError};
 
-/// How many messages to the switch may wait.
+/// Maximum messages waiting to be sent to the switch.
 const MESSAGES: usize = 64;
-/// How long a switch may take to answer.
+/// Maximum time a switch may take to answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A client's files in PEM form.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClientFiles {
-    /// The client's certificate, and those between it and an authority.
+    /// The client's certificate, with those between it and an authority.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
-    /// The authorities whose servers are believed.
+    /// The authorities whose servers are trusted.
     pub server_authorities: PathBuf,
 }
 
-/// Which switch, and as who.
+/// The switch to connect to, and the client's identity.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClientConfig {
     /// Where the switch listens.
     pub address: Listen,
     /// The files for an address with TLS.
     pub tls: Option<ClientFiles>,
-    /// The number of the switch.
+    /// The device id of the switch.
     pub device_id: u64,
-    /// Of several controllers the one with the largest is the primary; 1 at least.
+    /// The controller with the largest id is the primary; at least 1.
     pub election_id: u128,
 }
 
-/// Why a controller cannot go on.
+/// Why a controller cannot continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// There is no connection.
+    /// No connection could be made.
     #[error("{address}: {what}; does a switch listen there?")]
     Unreachable {
-        /// The address as it was written.
+        /// The address as configured.
         address: String,
-        /// What the system or the other side says.
+        /// The error of the system or the other side.
         what: String,
     },
     /// Certificates or keys cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// Somebody else may write.
+    /// Another controller is the primary.
     #[error(
         "{address}: another controller is the primary; give a larger election id, or end the other"
     )]
     NotPrimary {
-        /// The address as it was written.
+        /// The address as configured.
         address: String,
     },
-    /// The switch has closed the stream, or has not answered.
+    /// The switch closed the stream, or did not answer.
     #[error("{address}: the switch has ended the connection")]
     Ended {
-        /// The address as it was written.
+        /// The address as configured.
         address: String,
     },
-    /// The switch refuses, and says why.
+    /// The switch refused, with its reason.
     #[error("{}", said(.0))]
     Refused(Failure),
-    /// A runtime cannot be made.
+    /// A runtime could not be started.
     #[error("a runtime cannot be started: {0}")]
     Runtime(#[source] io::Error),
 }
@@ -109,7 +109,7 @@ fn said(failure: &Failure) -> String {
         Failure::Parts(verdicts) => {
             let refused = |verdict: &Result<(), Problem>| {
                 let problem = verdict.as_ref().err()?;
-                // What would have been done, but for another.
+                // Aborted updates would have been done, but for another one.
                 (problem.code != Code::Aborted).then(|| problem.to_string())
             };
             let found = verdicts.iter().find_map(refused);
@@ -132,7 +132,8 @@ impl Client {
     /// Connects, and becomes the primary.
     ///
     /// # Errors
-    /// If nobody answers, certificates do not do, or another controller is the primary.
+    /// Fails if there is no answer, if certificates are not accepted, or if another controller
+    /// is the primary.
     pub fn connect(config: ClientConfig) -> Result<Client, ClientError> {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().build();
@@ -159,10 +160,11 @@ impl Client {
         Some(election(self.config.election_id))
     }
 
-    /// Gives the switch a program, which it checks and runs from then on with no entries but its own.
+    /// Gives the switch a program, which it checks and then runs with the program's own entries
+    /// only.
     ///
     /// # Errors
-    /// If the switch refuses it.
+    /// Fails if the switch refuses it.
     pub fn set_pipeline(&mut self, info: P4Info, program: String) -> Result<(), ClientError> {
         let request = p4::SetForwardingPipelineConfigRequest {
             device_id: self.config.device_id,
@@ -183,7 +185,7 @@ impl Client {
     /// Writes all updates or none; they are done when this returns.
     ///
     /// # Errors
-    /// If the switch refuses one.
+    /// Fails if the switch refuses one.
     pub fn write(&mut self, updates: Vec<p4::Update>) -> Result<(), ClientError> {
         if updates.is_empty() {
             return Ok(());
@@ -199,10 +201,10 @@ impl Client {
         answer.map(|_| ()).map_err(|status| refused(&status))
     }
 
-    /// The next message of the switch; none if none comes for so long.
+    /// Receives the next message of the switch; `None` if there is none within `patience`.
     ///
     /// # Errors
-    /// If the switch has ended the stream.
+    /// Fails if the switch has ended the stream.
     pub fn poll_message(&mut self, patience: Duration) -> Result<Option<Response>, ClientError> {
         let inlet = &mut self.inlet;
         let next = async { tokio::time::timeout(patience, inlet.message()).await };
@@ -217,7 +219,7 @@ impl Client {
     /// Sends a message on the stream.
     ///
     /// # Errors
-    /// If the switch has ended the stream.
+    /// Fails if the switch has ended the stream.
     pub fn send(&mut self, message: Request) -> Result<(), ClientError> {
         let message = p4::StreamMessageRequest {
             update: Some(message),

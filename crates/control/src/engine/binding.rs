@@ -1,15 +1,16 @@
-//! What joins P4Info to a program: the numbers of the one, the indices of the other.
+//! Binds P4Info to a program: maps P4Info's ids to the program's indices.
 //!
-//! Both come out of one compilation, and names join them: a table, action, field or array of P4Info
-//! has the name that the program's JSON has. A P4Info of another program, or of another version of
-//! it, is found out here, before anything is written.
+//! Both come from one compilation and are joined by name: a table, action, field or array of
+//! P4Info has its name in the program's JSON. Binding detects a P4Info of another program or
+//! version before anything is written.
 //!
-//! 1. Every object of the catalog is bound to one of the program, or known to be absent from it: the
-//!    compiler writes P4Info before it removes what no packet meets, such as a table that is never
-//!    applied. As everything that the program has is in the P4Info that was compiled with it, a
-//!    P4Info that lacks some of it is another program's, and what it has more was not removed.
-//! 2. A field and a parameter have the width that the program says, unless P4Info gives their type
-//!    a width of its own for controllers, which is wider.
+//! 1. Every object of the catalog is bound to one of the program, or known to be absent from
+//!    it. The compiler writes P4Info before it removes unreachable objects, such as a table
+//!    that is never applied. Everything in a program is in the P4Info compiled with it. So a
+//!    P4Info that lacks some of it belongs to another program, and its extra objects were not
+//!    removed by the compiler.
+//! 2. A field or parameter has the program's width, unless P4Info gives its type a wider width
+//!    of its own for controllers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,11 +26,11 @@ use crate::problem::Problem;
 
 type Result<T> = std::result::Result<T, Problem>;
 
-/// How many entries a table has room for, where neither P4Info nor the P4 program says: the
-/// compiler's default.
+/// Capacity of a table where neither P4Info nor the P4 program gives one: the compiler's
+/// default.
 const DEFAULT_SIZE: u32 = 1_024;
 
-/// The names of P4Info as the program's.
+/// The ids of P4Info mapped to those of the program.
 #[derive(Debug, Default)]
 pub(super) struct Binding {
     pub(super) tables: BTreeMap<u32, BoundTable>,
@@ -38,11 +39,11 @@ pub(super) struct Binding {
     pub(super) meters: BTreeMap<u32, MeterId>,
     pub(super) registers: BTreeMap<u32, RegisterId>,
     pub(super) value_sets: BTreeMap<u32, BoundSet>,
-    /// By the program's list.
+    /// By the program's learn list: the digest.
     pub(super) digests: BTreeMap<LearnListId, u32>,
-    /// What the program does not have; invariant 1.
+    /// Objects that the program lacks; invariant 1.
     pub(super) absent: BTreeSet<u32>,
-    /// Of registers among it, how many numbers each holds.
+    /// For absent registers, how many numbers each holds.
     pub(super) absent_registers: BTreeMap<u32, usize>,
 }
 
@@ -52,7 +53,8 @@ pub(super) type ErrorNames = BTreeMap<u64, String>;
 /// A table of the program.
 #[derive(Debug, Default)]
 pub(super) struct BoundTable {
-    /// None of one that only ever does one thing, or is absent: no table of the program any more.
+    /// `None` for an absent table, or one that always runs one action: the program has no such
+    /// table.
     pub(super) table: Option<TableId>,
     /// For each part of the program's key, the field of P4Info.
     pub(super) parts: Vec<Part>,
@@ -62,19 +64,19 @@ pub(super) struct BoundTable {
 /// A part of a key.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
-    /// The place of the field in P4Info's key.
+    /// The index of the field in P4Info's key.
     pub(super) field: usize,
     pub(super) kind: Kind,
-    /// Bits of the program's field.
+    /// The bits of the program's field.
     pub(super) width: u32,
-    /// How far up in the program's field P4Info's lies, of one that is a slice.
+    /// For a slice, its lowest bit in the program's field.
     pub(super) shift: u32,
-    /// How P4Info says that it matches.
+    /// The match kind in P4Info.
     pub(super) asked: MatchKind,
-    /// Bits that are the same in both: a slice has fewer than the program's field, and a field that
-    /// is translated more.
+    /// Number of bits in both: a slice has fewer than the program's field, a translated field
+    /// has more.
     pub(super) shared: u32,
-    /// What its numbers are called, if they are errors.
+    /// The names of its values, if it is of type `error`.
     pub(super) names: Option<Arc<ErrorNames>>,
 }
 
@@ -84,7 +86,7 @@ pub(super) struct BoundProfile {
     pub(super) actions: BTreeMap<u32, ActionId>,
 }
 
-/// A value set, and the widths of what its members say.
+/// A value set, with the widths of a member's fields.
 #[derive(Debug)]
 pub(super) struct BoundSet {
     pub(super) set: ValueSetId,
@@ -92,10 +94,10 @@ pub(super) struct BoundSet {
 }
 
 impl Binding {
-    /// Joins P4Info to a program.
+    /// Binds P4Info to a program.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` if they are not of one program.
+    /// `INVALID_ARGUMENT` if they do not belong to the same program.
     pub(super) fn new(catalog: &Catalog, program: &Program) -> Result<Binding> {
         let mut binding = Binding::default();
         let names = program.errors.names.iter();
@@ -105,7 +107,7 @@ impl Binding {
             let bound = match program.find_table(&table.name) {
                 Some(id) => bind_table(catalog, program, (table, id), &names, &mut absent)?,
                 None => {
-                    // A table that only ever runs one action was made part of the pipeline.
+                    // A table that always runs one action became part of the pipeline.
                     if !(table.fields.is_empty() && table.has_const_default) {
                         absent.add("table", &table.name, table.id)?;
                     }
@@ -236,10 +238,10 @@ impl Binding {
     }
 }
 
-/// What P4Info has and the program has not; invariant 1.
+/// Objects of P4Info that the program lacks; invariant 1.
 struct Absent {
     ids: BTreeSet<u32>,
-    /// Whether P4Info has all that the program has.
+    /// Whether P4Info has everything that the program has.
     is_of_program: bool,
 }
 
@@ -247,7 +249,7 @@ impl Absent {
     fn of(catalog: &Catalog, program: &Program) -> Absent {
         let tables: BTreeSet<&str> = named(&catalog.tables, |one| &one.name);
         let keyed = || program.tables.iter().filter(|one| !one.key.is_empty());
-        // The compiler hides tables of its own, which have entries: a `switch` becomes one.
+        // The compiler adds tables with entries that P4Info lacks: a `switch` becomes one.
         let mut open = keyed().filter(|one| one.entries.is_empty());
         let has_tables = open.all(|one| tables.contains(one.name.as_str()))
             && (keyed().next().is_none() || keyed().any(|one| tables.contains(one.name.as_str())));
@@ -283,7 +285,7 @@ impl Absent {
         }
     }
 
-    /// Notes an object; one of another program is refused.
+    /// Adds an absent object, or fails if P4Info belongs to another program.
     fn add(&mut self, kind: &str, name: &str, id: u32) -> Result<()> {
         if !self.is_of_program {
             return Err(missing(kind, name));
@@ -307,8 +309,8 @@ fn has_all<'p, T: 'p>(
 
 /// Lets controllers write to tables whose entries P4Info does not call constant.
 ///
-/// The JSON has the same of `entries` and of `const entries`, and the count of entries for a size
-/// (P4Runtime 1.4.1, section 9.1.5, "Preinitialized tables").
+/// The JSON does not distinguish `entries` from `const entries`, and gives the number of
+/// entries as the size (P4Runtime 1.4.1, section 9.1.5, "Preinitialized tables").
 pub fn open_tables(catalog: &Catalog, program: &mut Program) {
     for table in catalog.tables.values().filter(|table| !table.is_const) {
         let Some(id) = program.find_table(&table.name) else {
@@ -383,7 +385,7 @@ fn bind_table(
     })
 }
 
-/// Whether the program's table has what P4Info says that it has.
+/// Checks that the program's table has the resources that P4Info gives it.
 fn check_parts(table: &Table, shape: &thalweg_p4::program::table::Table) -> Result<()> {
     if table.profile.is_some() != shape.profile.is_some() {
         return Err(unlike("table", &table.name, "an action profile"));
@@ -400,7 +402,7 @@ fn check_parts(table: &Table, shape: &thalweg_p4::program::table::Table) -> Resu
     Ok(())
 }
 
-/// Whether a field is what the program says; how far up it lies in the program's field.
+/// Checks a field against the program. Returns its lowest bit in the program's field.
 fn check_field(
     table: &Table,
     field: &Field,
@@ -411,7 +413,7 @@ fn check_field(
         | (MatchKind::Lpm, Kind::Lpm)
         | (MatchKind::Ternary, Kind::Ternary)
         | (MatchKind::Range, Kind::Range)
-        // The compiler makes a ternary match of an optional one.
+        // The compiler turns an optional match into a ternary one.
         | (MatchKind::Optional, Kind::Optional | Kind::Ternary) => true,
         _ => false,
     };
@@ -422,7 +424,7 @@ fn check_field(
     if field.width >= part.width_bits {
         return Ok(0);
     }
-    // A slice of a field: its bits lie together under the mask.
+    // For a slice of a field, the bits of the mask are contiguous.
     let mask = part.mask.as_deref().unwrap_or(&[]);
     let set: u32 = mask.iter().map(|word| word.count_ones()).sum();
     let low = mask.iter().rev().scan(true, |is_low, word| {

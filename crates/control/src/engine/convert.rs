@@ -1,4 +1,4 @@
-//! Operations as the engine's updates, and the engine's values as ours.
+//! Converts operations to the engine's updates, and the engine's values to ours.
 
 use std::collections::BTreeMap;
 
@@ -22,13 +22,13 @@ use crate::value::Value;
 
 type Result<T> = std::result::Result<T, Problem>;
 
-/// The most cells that one operation may set.
+/// Maximum cells that one operation may set.
 const MAX_CELLS: u64 = 1 << 20;
-/// The port of the controller as all devices know it (P4Runtime 1.5.0, "Translation of Port
+/// The controller's port number on all devices (P4Runtime 1.5.0, "Translation of Port
 /// Numbers").
 const SDN_PORT_CPU: u32 = 0xffff_fffd;
 
-/// What turns operations into updates.
+/// Converts operations to updates.
 pub(super) struct Converter<'a> {
     pub(super) binding: &'a Binding,
     pub(super) cpu_port: Option<u32>,
@@ -116,7 +116,7 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Counters, meters and registers.
+    /// Converts operations on counters, meters and registers.
     fn push_cells(&self, operation: &Operation, updates: &mut Vec<Update>) -> Result<()> {
         match operation {
             Operation::SetCounters {
@@ -138,7 +138,7 @@ impl Converter<'_> {
                     let counter = counter_of(count);
                     updates.push(Update::SetEntryCounter(id, matches, priority, counter));
                 }
-                // BMv2 counts hits only, so the default entry's counter is always zero.
+                // BMv2 counts only hits, so the default entry's counter is always zero.
                 EntryRef::Default if *count == Count::default() => {}
                 EntryRef::Default => return Err(no_default("counter")),
             },
@@ -208,13 +208,14 @@ impl Converter<'_> {
             matches,
             priority,
             action,
-            // The session keeps the time-out; the engine only says when an entry was last met.
+            // The session handles the time-out; the engine only records when an entry was last
+            // hit.
             idle_timeout_ns: 0,
         };
         Ok((id, entry))
     }
 
-    /// A table, and the match and priority of an entry as the engine knows it.
+    /// A table, with an entry's match and priority in the engine's form.
     pub(super) fn key(&self, table: u32, key: &EntryKey) -> Result<(TableId, Vec<P4Match>, u32)> {
         let bound = self.table(table)?;
         let id = id_of(bound)?;
@@ -293,8 +294,8 @@ fn part_of(part: &Part, key: &EntryKey) -> Result<P4Match> {
     Ok(found)
 }
 
-/// A match of a field of type `error`, whose values are the names of its members (P4Runtime 1.4.1,
-/// section 8.4.5, "enum, serializable enum and error").
+/// A match on a field of type `error`, whose values are the names of its members (P4Runtime
+/// 1.4.1, section 8.4.5, "enum, serializable enum and error").
 fn error_of(names: &ErrorNames, matched: &Match) -> Result<P4Match> {
     let value = match matched {
         Match::Any => return Ok(P4Match::Any),
@@ -320,7 +321,7 @@ fn error_of(names: &ErrorNames, matched: &Match) -> Result<P4Match> {
     }
 }
 
-/// A key of the engine's, with its parts in the order of P4Info's fields.
+/// Converts a key of the engine, with its parts in the order of P4Info's fields.
 pub(super) fn key_from(bound: &BoundTable, matches: &[P4Match], priority: u32) -> EntryKey {
     let mut found = vec![Match::Any; bound.parts.len()];
     for (part, matched) in bound.parts.iter().zip(matches) {
@@ -333,7 +334,7 @@ pub(super) fn key_from(bound: &BoundTable, matches: &[P4Match], priority: u32) -
 }
 
 fn match_from(part: &Part, matched: &P4Match) -> Match {
-    // Of a slice, bits beside it match nothing and are nobody's.
+    // Bits beside a slice match nothing and are ignored.
     let shared = (BigUint::from(1_u8) << part.shared) - 1_u8;
     let own = |number: &BigUint| match &part.names {
         Some(names) => name_of(names, number),
@@ -357,14 +358,14 @@ fn match_from(part: &Part, matched: &P4Match) -> Match {
     }
 }
 
-/// What an error is called; one that the program does not name, by its number.
+/// The name of an error; its number, if the program does not name it.
 fn name_of(names: &ErrorNames, number: &BigUint) -> Value {
     let code = u64::try_from(number).ok();
     let name = code.and_then(|code| names.get(&code)).cloned();
     Value::shortest(name.unwrap_or_else(|| number.to_string()).as_bytes())
 }
 
-/// An action of the engine's by its number in P4Info; none if a table has none of its name.
+/// Converts an action call of the engine; `None` if the table has no such action.
 pub(super) fn call_from(
     actions: &BTreeMap<u32, ActionId>,
     program: &Program,
@@ -379,7 +380,7 @@ pub(super) fn call_from(
     })
 }
 
-/// What a refusal of the engine is answered with.
+/// The answer to a refusal of the engine.
 pub(super) fn problem_of(error: &WriteError) -> Problem {
     let code = match error {
         WriteError::AlreadyExists(_) => Code::AlreadyExists,
@@ -437,7 +438,7 @@ fn short(number: u32) -> Result<u16> {
         .map_err(|_| Problem::invalid(format!("{number} does not fit into 16 bits")))
 }
 
-/// A member of a value set as one number.
+/// Joins the fields of a value set's member into one number.
 fn joined(member: &[Match], widths: &[u32]) -> Result<BigUint> {
     let mut number = BigUint::default();
     for (matched, width) in member.iter().zip(widths) {

@@ -1,16 +1,16 @@
-//! Files of simple_switch_CLI commands, as a controller would have written them.
+//! Turns files of simple_switch_CLI commands into P4Runtime messages.
 //!
-//! A switch that starts with entries has them in its session's store too, so that a controller
-//! that comes later reads them, changes them and deletes them. So commands become messages of
-//! P4Runtime, and go the way of a controller's.
+//! A switch that starts with entries also keeps them in its session's store, so that a
+//! controller can later read, modify and delete them. So commands become P4Runtime messages and
+//! are handled like a controller's.
 //!
-//! 1. For each command there is one message, in the same order.
-//! 2. Messages are canonical: bits outside a mask or prefix are cleared, what matches anything is
-//!    left out.
+//! 1. Each command gives one message, in the same order.
+//! 2. Messages are canonical: bits outside a mask or prefix are cleared, and matches of
+//!    anything are omitted.
 //!
-//! The smaller priority of a command wins, the larger of P4Runtime: `n` becomes `2^31 - 1 - n`. Members
-//! and groups are known by handles, of which the first is 0; a member or group 0 is none in
-//! P4Runtime, so the number of handle `n` is `n + 1`.
+//! In commands the smaller priority wins, in P4Runtime the larger: `n` becomes `2^31 - 1 - n`.
+//! Members and groups have handles from 0 on. In P4Runtime a member or group 0 means none, so
+//! handle `n` gets the number `n + 1`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,11 +35,11 @@ use crate::store::messages_of;
 
 type Result<T> = std::result::Result<T, Problem>;
 
-/// The messages for commands of a program.
+/// Converts the commands of a program to messages.
 ///
 /// # Errors
-/// The line of a command that P4Runtime has no message for, with the reason; `None` for a line if
-/// P4Info does not fit the program.
+/// Returns the line of a command without a P4Runtime message, and the reason. The line is
+/// `None` if P4Info does not fit the program.
 pub fn messages_for(
     catalog: &Catalog,
     program: &Program,
@@ -54,24 +54,24 @@ pub fn messages_for(
     Ok(messages)
 }
 
-/// What makes messages of commands, one after the other.
+/// Converts commands to messages, one after the other.
 #[derive(Debug)]
 pub struct Messages<'a> {
     catalog: &'a Catalog,
     program: &'a Program,
     binding: Binding,
-    /// Those that an earlier command has made.
+    /// Groups that earlier commands have created; the next field has the sessions.
     groups: BTreeSet<u16>,
     sessions: BTreeSet<u16>,
-    /// The same before commands that may be taken back, if they are other.
+    /// Both sets before the commands that may be taken back, if they differ.
     before: Option<Box<(BTreeSet<u16>, BTreeSet<u16>)>>,
 }
 
 impl<'a> Messages<'a> {
-    /// For the commands of a program.
+    /// Creates a converter for a program's commands.
     ///
     /// # Errors
-    /// If P4Info does not fit the program.
+    /// Fails if P4Info does not fit the program.
     pub fn new(catalog: &'a Catalog, program: &'a Program) -> Result<Messages<'a>> {
         Ok(Messages {
             catalog,
@@ -83,29 +83,29 @@ impl<'a> Messages<'a> {
         })
     }
 
-    /// The messages since the last time were written.
+    /// Confirms that the messages since the last confirmation were written.
     pub fn keep(&mut self) {
         self.before = None;
     }
 
-    /// The messages since the last time were refused, so what they make is not there.
+    /// Takes back the messages since the last confirmation, which were refused.
     pub fn take_back(&mut self) {
         if let Some(before) = self.before.take() {
             (self.groups, self.sessions) = *before;
         }
     }
 
-    /// Notes what there is before a group or session comes or goes.
+    /// Saves both sets before a group or session is created or deleted.
     fn note(&mut self) {
         if self.before.is_none() {
             self.before = Some(Box::new((self.groups.clone(), self.sessions.clone())));
         }
     }
 
-    /// The message for what the next command asks for.
+    /// Converts the update of the next command.
     ///
     /// # Errors
-    /// If P4Runtime has no message for it.
+    /// Fails if P4Runtime has no message for it.
     // One match, with an arm for each kind of update.
     pub fn message(&mut self, update: &Update) -> Result<p4::Update> {
         let (kind, entity) = match update {
@@ -239,7 +239,7 @@ impl<'a> Messages<'a> {
         })
     }
 
-    /// What an entry is known by.
+    /// A P4Runtime entry with only its key.
     fn key(&self, table: TableId, matches: &[P4Match], priority: u32) -> Result<p4::TableEntry> {
         let (id, bound) = self.table(table)?;
         let pairs = bound.parts.iter().zip(matches);
@@ -328,7 +328,7 @@ impl<'a> Messages<'a> {
         })
     }
 
-    /// All members of a set; each is cut into the fields that P4Info says.
+    /// A value set's members, each split into the fields of P4Info.
     fn value_set(&self, set: ValueSetId, members: &[BigUint]) -> Result<p4::ValueSetEntry> {
         let mut bound = self.binding.value_sets.iter();
         let found = bound.find(|(_, own)| own.set == set);
@@ -386,7 +386,7 @@ impl<'a> Messages<'a> {
     }
 }
 
-/// The number of a handle.
+/// The P4Runtime number of a handle.
 fn numbered(handle: u32) -> Result<u32> {
     let found = handle.checked_add(1);
     found.ok_or_else(|| Problem::new(Code::OutOfRange, format!("there is no handle {handle}")))
@@ -400,7 +400,7 @@ fn kind_of(mode: Mode) -> Type {
     }
 }
 
-/// Invariant 2.
+/// Establishes invariant 2.
 fn canonical(part: &Part, own: &P4Match) -> P4Match {
     match own {
         P4Match::Ternary(value, mask) => P4Match::Ternary(value & mask, mask.clone()),
@@ -416,8 +416,8 @@ fn canonical(part: &Part, own: &P4Match) -> P4Match {
     }
 }
 
-/// The program's priority is `2^32 - 1 - n` for a command's `n`, which is far above those of the
-/// entries that the program has, from 1 on; none is 0.
+/// Converts a program's priority. It is `2^32 - 1 - n` for a command's `n`, far above those of
+/// the program's own entries, which start at 1; none is 0.
 fn priority_of(priority: Option<u32>) -> Result<i32> {
     let Some(priority) = priority else {
         return Ok(0);
@@ -433,7 +433,7 @@ fn priority_of(priority: Option<u32>) -> Result<i32> {
     })
 }
 
-/// What is done to a group or session, of which those are there that commands have made.
+/// The update type for a group or session, given those that commands have created.
 fn set_or_delete(mode: Mode, made: &mut BTreeSet<u16>, id: u16) -> Type {
     match mode {
         Mode::Delete => {
@@ -485,7 +485,7 @@ fn copies(replicas: &[Replica]) -> Vec<p4::Replica> {
     copies.collect()
 }
 
-/// Of what P4Info says that it counts; simple_switch counts both.
+/// Keeps the units that P4Info says are counted; simple_switch counts both.
 fn counter_data(counter: &CounterInfo, count: Counter) -> p4::CounterData {
     let number = |is_counted, number: u64| match is_counted {
         true => i64::try_from(number).unwrap_or(i64::MAX),

@@ -1,4 +1,5 @@
-//! The data plane that runs programs: `thalweg_p4`, shared by a session and the one who forwards.
+//! The data plane that runs programs: `thalweg_p4`, shared by a session and a forwarding
+//! worker.
 //!
 //! ```text
 //!   control thread: Engine (a Target)            worker: Forwarder
@@ -7,11 +8,10 @@
 //!     apply, counts, ...: lock, write, unlock
 //! ```
 //!
-//! 1. The worker holds the lock from the first packet of a burst until the last one is sent. So a
-//!    change that was applied is met by every packet that is sent from then on, and no burst
-//!    meets a half of it.
-//! 2. A worker that has more to do lets a session in that waits: it does not take the lock while
-//!    somebody waits for it.
+//! 1. The worker holds the lock from the first packet of a burst until the last one is sent. So
+//!    every packet sent after a change was applied sees the change, and no burst sees half of
+//!    it.
+//! 2. The worker yields to a waiting session: it does not take the lock while a session waits.
 
 mod binding;
 mod convert;
@@ -38,10 +38,10 @@ use crate::value::Value;
 
 type Result<T> = std::result::Result<T, Problem>;
 
-/// How many packets from the controller may wait for the worker.
+/// Maximum packets from the controller waiting for the worker.
 const MAX_INJECTED: usize = 1_024;
 
-/// Says what time it is.
+/// Returns the current time.
 pub type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
 
 /// How programs run.
@@ -49,24 +49,24 @@ pub type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
 pub struct EngineConfig {
     /// The drop port and the seed.
     pub program: thalweg_p4::Config,
-    /// How large the cache of traversals of each program may be; none to have none.
+    /// Size of each program's traversal cache; `None` for no cache.
     pub traversals: Option<CacheConfig>,
-    /// The same of the cache of behaviours.
+    /// Size of each program's behaviour cache; `None` for no cache.
     pub behaviors: Option<BehaviorConfig>,
-    /// The port by which the program and the controller send each other packets, if there is one.
+    /// The port between program and controller, if there is one.
     pub cpu_port: Option<u32>,
-    /// The time of writes; the worker's is the same.
+    /// The clock for writes; it must agree with the worker's.
     pub clock: Clock,
 }
 
-/// A data plane, as a session has it.
+/// The session's end of a data plane.
 pub struct Engine {
     config: EngineConfig,
     shared: Arc<Shared>,
     saved: Option<Plane>,
 }
 
-/// The same, as the worker has it.
+/// The worker's end of a data plane.
 #[derive(Clone)]
 pub struct Forwarder {
     shared: Arc<Shared>,
@@ -75,7 +75,7 @@ pub struct Forwarder {
 
 struct Shared {
     running: Mutex<Running>,
-    /// Sessions that wait for the lock.
+    /// Number of sessions that wait for the lock.
     waiting: AtomicUsize,
     injected: Mutex<VecDeque<Vec<u8>>>,
     /// Wakes the worker.
@@ -85,19 +85,19 @@ struct Shared {
 #[derive(Default)]
 struct Running {
     plane: Option<Plane>,
-    /// What programs before this one dropped.
+    /// Drops of earlier programs.
     past_drops: BTreeMap<&'static str, u64>,
-    /// Packets that came in before there was a program.
+    /// Packets that arrived before there was a program.
     without_program: u64,
 }
 
-/// The running program, locked: for one burst.
+/// The running program, locked for one burst.
 pub struct Burst<'a> {
     running: MutexGuard<'a, Running>,
 }
 
 impl Engine {
-    /// A data plane without a program, and the worker's end; `wake` wakes the worker.
+    /// Creates a data plane without a program, and the worker's end; `wake` wakes the worker.
     pub fn new(
         config: EngineConfig,
         wake: impl Fn() + Send + Sync + 'static,
@@ -120,7 +120,7 @@ impl Engine {
         (engine, forwarder)
     }
 
-    /// Does something with one of the two states.
+    /// Runs `work` on one of the two states.
     fn with<R>(&mut self, side: Side, work: impl FnOnce(&mut Plane) -> Result<R>) -> Result<R> {
         let gone = || Problem::new(Code::Internal, "there is no program");
         match side {
@@ -142,7 +142,7 @@ impl Engine {
 }
 
 impl Shared {
-    /// Invariant 2.
+    /// Takes the lock under invariant 2.
     fn lock_as_session(&self) -> MutexGuard<'_, Running> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let running = lock(&self.running);
@@ -151,8 +151,7 @@ impl Shared {
     }
 }
 
-/// A thread that panicked with the lock has ended the process's use; what it left is whole, as
-/// changes are.
+/// Lock poisoning is ignored: changes are whole, so a panicked thread left a whole state.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -183,7 +182,7 @@ impl Target for Engine {
             }
         }
         drop(running);
-        // A large program is taken apart while packets pass.
+        // Dropping a large program takes time; packets continue meanwhile.
         drop(before);
     }
 
@@ -252,12 +251,12 @@ impl Forwarder {
         }
     }
 
-    /// A packet from the controller that waits.
+    /// Takes a waiting packet from the controller.
     pub fn take_injected(&self) -> Option<Vec<u8>> {
         lock(&self.shared.injected).pop_front()
     }
 
-    /// Whether a packet from the controller waits.
+    /// Whether a packet from the controller is waiting.
     pub fn has_injected(&self) -> bool {
         !lock(&self.shared.injected).is_empty()
     }
@@ -267,34 +266,34 @@ impl Forwarder {
         self.cpu_port
     }
 
-    /// What the cache of the running program's traversals has done, if there is one.
+    /// The traversal cache's counters for the running program, if it has one.
     pub fn traversals(&self) -> Option<CacheStatistics> {
         let running = lock(&self.shared.running);
         running.plane.as_ref()?.target.cache_statistics().cloned()
     }
 
-    /// What became of the running program's behaviours, and how many are remembered, if they are.
+    /// The behaviour cache's counters and size for the running program, if it has one.
     pub fn behaviors(&self) -> Option<(BehaviorCounts, usize)> {
         let running = lock(&self.shared.running);
         let target = &running.plane.as_ref()?.target;
         Some((target.behavior_counts()?.clone(), target.behavior_count()))
     }
 
-    /// Takes what has come of long work; that of a program that is gone is dropped.
+    /// Installs a training result; that of an earlier program is dropped.
     pub fn install(&self, learnt: Learnt) {
         if let Some(plane) = &mut lock(&self.shared.running).plane {
             plane.target.install_training(learnt);
         }
     }
 
-    /// Says that long work will not be done.
+    /// Reports that taken training jobs will not be done.
     pub fn forget_training(&self) {
         if let Some(plane) = &mut lock(&self.shared.running).plane {
             plane.target.forget_training();
         }
     }
 
-    /// What programs dropped, by reason; of those that were dropped.
+    /// Dropped packets by reason, over all programs so far.
     pub fn drops(&self) -> BTreeMap<&'static str, u64> {
         let running = lock(&self.shared.running);
         let mut drops = running.past_drops.clone();
@@ -310,7 +309,7 @@ impl Forwarder {
 }
 
 impl Burst<'_> {
-    /// Runs the program on a packet; what leaves is appended to `outbox`.
+    /// Runs the program on a packet; appends the results to `outbox`.
     pub fn receive(&mut self, port: u32, packet: &[u8], now: Instant, outbox: &mut Outbox) {
         match &mut self.running.plane {
             Some(plane) => plane.target.receive(port, packet, now, outbox),
@@ -318,15 +317,15 @@ impl Burst<'_> {
         }
     }
 
-    /// Long work for better indexes of the program, if there is some; [`Forwarder::install`] takes
-    /// what has come of it.
+    /// Takes a training job for a better index of the program, if there is one;
+    /// [`Forwarder::install`] takes the result.
     pub fn take_training(&mut self) -> Option<Training> {
         self.running.plane.as_mut()?.target.take_training()
     }
 
-    /// The digests of an outbox: their numbers in P4Info, and the numbers of their types.
+    /// The digests of an outbox: P4Info ids with the numbers of their types.
     ///
-    /// Those that P4Info does not know are left out.
+    /// Digests that P4Info does not know are omitted.
     pub fn digests(&self, outbox: &Outbox) -> Vec<(u32, Vec<Value>)> {
         let Some(plane) = &self.running.plane else {
             return Vec::new();

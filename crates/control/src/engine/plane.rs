@@ -17,14 +17,14 @@ use crate::value::Value;
 
 type Result<T> = std::result::Result<T, Problem>;
 
-/// A program at work.
+/// A running or saved program.
 pub(super) struct Plane {
     pub(super) target: Target,
     binding: Binding,
 }
 
 impl Plane {
-    /// Loads a program, and says what it brings along.
+    /// Loads a program. Returns it with its initial state.
     pub(super) fn load(
         catalog: &Catalog,
         program: &[u8],
@@ -156,7 +156,7 @@ impl Plane {
         entries.iter().map(read).collect()
     }
 
-    /// A digest as P4Info knows it.
+    /// Converts a digest to P4Info's form.
     pub(super) fn digest(&self, digest: Digest<'_>) -> Option<(u32, Vec<Value>)> {
         let id = *self.binding.digests.get(&digest.list)?;
         let program = self.target.program();
@@ -174,12 +174,12 @@ impl Plane {
     }
 }
 
-/// What a session and its data plane would have to disagree about to come to this.
+/// The error when a session and its data plane disagree.
 fn gone() -> Problem {
     Problem::new(Code::Internal, "the data plane does not have it")
 }
 
-/// The program's entries as the target holds them, where each is in the one form that says it.
+/// The program's own entries as the target holds them, in normal form.
 fn initial_of(catalog: &Catalog, target: &mut Target, binding: &Binding) -> Initial {
     let program = target.program().clone();
     let state = target.state();

@@ -1,4 +1,4 @@
-//! A session on the real data plane: what is written is what packets meet.
+//! Tests a session on the real data plane: packets see what is written.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,7 +29,7 @@ const CPU_PORT: u32 = 510;
 struct Harness {
     device: Device<Engine>,
     forwarder: Forwarder,
-    /// What the engine's clock says, in nanoseconds.
+    /// The time of the engine's clock, in nanoseconds.
     now: Arc<AtomicU64>,
 }
 
@@ -58,7 +58,7 @@ impl Harness {
         };
         let config = EngineConfig {
             program,
-            // So that all that is tested here is tested with it.
+            // Everything here is also tested with this cache.
             traversals: Some(thalweg_p4::CacheConfig::default()),
             behaviors: None,
             cpu_port: Some(CPU_PORT),
@@ -112,7 +112,8 @@ impl Harness {
         entities.filter_map(|entity| entity.entity).collect()
     }
 
-    /// What a packet leads to: ports and bytes; digests and packets go to the device.
+    /// Runs a packet. Returns ports and bytes; digests and packets for the controller go to the
+    /// device.
     fn packet(&mut self, port: u32, packet: &[u8]) -> Vec<(u32, Vec<u8>)> {
         let mut outbox = Outbox::new();
         let mut program = self.forwarder.begin();
@@ -250,7 +251,7 @@ fn packets_meet_what_was_written_and_counters_are_read() {
     };
     let numbers: Vec<_> = registers.iter().map(number).collect();
     assert_eq!(numbers, [[1], [0], [0], [0]]);
-    // Nothing of a batch that is whole or not at all, and refused.
+    // A refused all-or-nothing batch does nothing.
     let request = p4::WriteRequest {
         device_id: 1,
         election_id: Some(p4::Uint128 { high: 0, low: 1 }),
@@ -279,7 +280,7 @@ fn packets_meet_what_was_written_and_counters_are_read() {
     assert_eq!(ports(switch.packet(1, &frame(2, 1))), [2, 3]);
 }
 
-/// As a running switch does: the work is taken with the program, done without it, and brought back.
+/// As in a running switch: a job is taken with the program, run without it, and brought back.
 #[test]
 fn a_better_index_is_made_while_packets_go_on() {
     const STATIONS: u16 = 6_000;
@@ -361,7 +362,7 @@ fn digests_and_packets_reach_the_controller_and_come_from_it() {
         }
         other => panic!("{other:?}"),
     }
-    // The source is known from now on.
+    // From now on the source is known.
     switch
         .write(vec![(Type::Insert, entry(SMAC, 7, plain(0x0100_0001)))])
         .unwrap();
@@ -432,17 +433,17 @@ fn p4info_of_another_program_is_refused_and_the_running_one_stays() {
     config.p4_device_config = Bytes::from(PROGRAM.replace("\"exact\"", "\"exalt\""));
     assert!(set(&mut switch, config).is_err());
     assert_eq!(switch.packet(1, &frame(2, 1)), [(3, frame(2, 1))]);
-    // The right one clears what was written.
+    // The right program clears everything that was written.
     set(&mut switch, pipeline()).unwrap();
     assert!(switch.packet(1, &frame(2, 1)).is_empty());
-    // Both forms of P4Info are read.
+    // Both forms of P4Info can be read.
     let info = read_text(P4INFO).unwrap();
     assert_eq!(crate::read(&info.encode_to_vec()).unwrap(), info);
     assert_eq!(crate::read(P4INFO.as_bytes()).unwrap(), info);
 }
 
-/// An entry that packets meet does not time out; one that they no longer meet does, each time that
-/// its time-out has passed.
+/// An entry that packets hit does not time out. One that they no longer hit is reported each
+/// time its time-out has passed.
 #[test]
 fn a_controller_is_told_of_entries_that_packets_no_longer_meet() {
     let mut harness = Harness::new();
@@ -453,7 +454,7 @@ fn a_controller_is_told_of_entries_that_packets_no_longer_meet() {
     harness
         .write(vec![(Type::Insert, Kind::TableEntry(idle.clone()))])
         .unwrap();
-    // Met at 2,000 ns: due at 6,000 for the writing, looked at again 5,000 after the packet.
+    // Hit at 2,000 ns: due at 6,000 from the write, checked again 5,000 after the packet.
     harness.packet(1, &frame(1, 7));
     harness.heard();
     let mut told = Vec::new();

@@ -1,4 +1,4 @@
-//! From the messages of P4Info to the [`Catalog`]: every check that needs no program.
+//! Builds the [`Catalog`] from P4Info messages, with every check that needs no program.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,16 +19,16 @@ pub struct InfoError {
 
 type Result<T> = std::result::Result<T, InfoError>;
 
-/// More objects than any program has.
+/// Maximum objects; no real program has more.
 const MAX_OBJECTS: usize = 1 << 16;
-/// More entries than any memory has.
+/// Maximum entries; no memory has room for more.
 const MAX_SIZE: u64 = 1 << 32;
 
 impl Catalog {
     /// Checks and indexes P4Info.
     ///
     /// # Errors
-    /// If it contradicts itself, or has what is not supported.
+    /// Fails if it contradicts itself, or contains something unsupported.
     pub fn new(p4info: &info::P4Info) -> Result<Catalog> {
         Builder {
             seen: BTreeSet::new(),
@@ -66,7 +66,7 @@ impl Builder {
         Ok(self.catalog)
     }
 
-    /// The number and name of an object; invariant 1 of the catalog.
+    /// The id and name of an object; establishes invariant 1 of the catalog.
     fn preamble(
         &mut self,
         kind: &str,
@@ -123,7 +123,7 @@ impl Builder {
         Ok(())
     }
 
-    /// A width in bits; that of a type which is translated, if there is one.
+    /// A width in bits; for a translated type, the controller's width.
     fn width(
         &self,
         width: i32,
@@ -166,8 +166,8 @@ impl Builder {
                     return Err(error(place, "its kind of match is not a standard one"));
                 }
             };
-            // The compiler gives `error` no width ("Treat error type as string"), and refuses every
-            // other type without one.
+            // The compiler gives `error` no width ("Treat error type as string"), and refuses
+            // every other type without one.
             let is_error = field.bitwidth == 0 && field.type_name.is_none();
             let width = match is_error {
                 true => MAX_WIDTH,
@@ -390,7 +390,7 @@ impl Builder {
 
     fn packet_headers(&mut self, p4info: &info::P4Info) -> Result<()> {
         for header in &p4info.controller_packet_metadata {
-            // Its number has no meaning to anybody, and older compilers wrote any.
+            // Its id has no meaning, and older compilers wrote any number.
             let name = header
                 .preamble
                 .as_ref()
@@ -422,7 +422,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Invariant 2 of the catalog.
+    /// Establishes invariant 2 of the catalog.
     fn check_references(&self) -> Result<()> {
         let catalog = &self.catalog;
         for table in catalog.tables.values() {

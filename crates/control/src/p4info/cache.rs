@@ -1,17 +1,17 @@
-//! P4Info of a program that a cache was put in front of (B-Cache): what was added to it, added here.
+//! Adds the cache (B-Cache) to the P4Info of a program.
 
 use crate::proto::p4::config::v1 as info;
 use crate::proto::p4::config::v1::p4_ids::Prefix;
 use thalweg_p4::behavior::transform::{PREFIX, Plan};
 
-/// The bits of the epoch, and of the detector's counters.
+/// Bits of the epoch; the next constant has those of the detector's counters.
 const EPOCH_BITS: i32 = 32;
 const COUNTER_BITS: i32 = 16;
-/// Counters of a row of the detector.
+/// Counters in a row of the detector.
 const ROW: i32 = 1 << 16;
 
-/// The same P4Info with the tables `bcache.begin` and `bcache.cache`, their actions, the detector's
-/// registers and its digest.
+/// Returns the P4Info with the tables `bcache.begin` and `bcache.cache`, their actions, and the
+/// detector's registers and digest added.
 pub fn with_cache(p4info: &info::P4Info, plan: &Plan) -> info::P4Info {
     let mut new = p4info.clone();
     let mut ids = Ids::of(p4info);
@@ -105,13 +105,13 @@ fn table(
         id,
         ..info::ActionRef::default()
     });
-    // In its name the rest of a table is as it is without one.
     let is_keyed = !match_fields.is_empty();
     info::Table {
         preamble: Some(ids.preamble(Prefix::Table, name)),
         match_fields,
         action_refs: refs.collect(),
-        // A miss of the cache is a miss for ever.
+        // A miss of the cache table stays a miss; the default of `begin` gives the epoch, so it
+        // may change.
         const_default_action_id: if is_keyed { actions[0] } else { 0 },
         size,
         ..info::Table::default()
@@ -130,7 +130,7 @@ fn bits(bitwidth: i32) -> info::P4DataTypeSpec {
     }
 }
 
-/// Numbers that are free.
+/// Allocates free ids.
 struct Ids {
     used: std::collections::BTreeSet<u32>,
 }

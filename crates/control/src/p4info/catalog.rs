@@ -1,21 +1,21 @@
-//! What a controller can speak of, by its number: P4Info, checked once and indexed.
+//! P4Info, checked once and indexed by id: everything that a controller can refer to.
 //!
-//! P4Info is a list of messages that name each other by number. [`Catalog::new`] checks that they
-//! do: that numbers are there, unique and of their kind, that what is referred to exists, and that
-//! widths are widths. Whoever holds a catalog need not look again.
+//! P4Info is a list of messages that refer to each other by id. [`Catalog::new`] checks that
+//! ids exist, are unique and of their kind, that referenced objects exist, and that widths are
+//! valid. Users of a catalog need not check again.
 //!
-//! 1. Each object's number has the first byte of its kind (P4Runtime 1.5.0, "ID Allocation for
-//!    P4Info Objects"), and no two objects have the same.
-//! 2. Every number that an object refers to is in the catalog.
-//! 3. Every field and parameter has a width of 1 to [`MAX_WIDTH`] bits. A field of type `error` has
-//!    the greatest: it is matched by a member's name, for which P4Info has no width.
+//! 1. Each object's id has the first byte of its kind (P4Runtime 1.5.0, "ID Allocation for
+//!    P4Info Objects"), and no two objects have the same id.
+//! 2. Every id that an object refers to is in the catalog.
+//! 3. Every field and parameter has a width of 1 to [`MAX_WIDTH`] bits. A field of type `error`
+//!    has the maximum: it is matched by a member's name, for which P4Info has no width.
 
 use std::collections::BTreeMap;
 
 use crate::p4info::Shape;
 use crate::proto::p4::config::v1 as info;
 
-/// The widest field that is accepted, in bits.
+/// Maximum width of a field, in bits.
 pub const MAX_WIDTH: u32 = 1 << 16;
 
 /// Everything that P4Info describes.
@@ -41,18 +41,18 @@ pub struct Catalog {
     pub digests: BTreeMap<u32, Digest>,
     /// Value sets of the parser.
     pub value_sets: BTreeMap<u32, ValueSet>,
-    /// What goes in front of a packet to the controller.
+    /// The header in front of a packet to the controller.
     pub packet_in: Option<PacketHeader>,
-    /// What goes in front of a packet from the controller.
+    /// The header in front of a packet from the controller.
     pub packet_out: Option<PacketHeader>,
 }
 
 /// A match-action table.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// Its number.
+    /// Its id.
     pub id: u32,
-    /// The name that the program gives it.
+    /// Its name in the program.
     pub name: String,
     /// The fields of its key, in order.
     pub fields: Vec<Field>,
@@ -66,24 +66,24 @@ pub struct Table {
     pub direct_counter: Option<u32>,
     /// The meters of its entries.
     pub direct_meter: Option<u32>,
-    /// How many entries it may have; zero says nothing.
+    /// Its capacity in entries; zero if not given.
     pub size: u64,
     /// Whether entries may have an idle time-out.
     pub has_idle_timeout: bool,
-    /// Whether its entries are the program's, for ever.
+    /// Whether its entries belong to the program and can never change.
     pub is_const: bool,
-    /// Whether several entries may match: a ternary, range or optional field is in the key.
+    /// Whether several entries may match: the key has a ternary, range or optional field.
     pub has_priorities: bool,
 }
 
 /// A field of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its number in the table.
+    /// Its id in the table.
     pub id: u32,
     /// Its name.
     pub name: String,
-    /// Its width in bits, as the controller knows it.
+    /// Its width in bits for the controller.
     pub width: u32,
     /// How it matches.
     pub kind: MatchKind,
@@ -94,19 +94,19 @@ pub struct Field {
 /// How a field of a key matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatchKind {
-    /// The one value.
+    /// Exactly one value.
     Exact,
     /// The longest prefix.
     Lpm,
     /// A value under a mask.
     Ternary,
-    /// From a value to a value.
+    /// From one value to another.
     Range,
-    /// The one value, or any.
+    /// Exactly one value, or any.
     Optional,
 }
 
-/// Where a table may have an action.
+/// Where a table may use an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// In entries and as the default.
@@ -115,25 +115,25 @@ pub enum Scope {
     Entries,
     /// As the default only.
     Default,
-    /// As the action of a group only, which no entry can have here.
+    /// As a group's action only, which no entry can have here.
     Group,
 }
 
 /// An action.
 #[derive(Clone, Debug)]
 pub struct Action {
-    /// Its number.
+    /// Its id.
     pub id: u32,
-    /// The name that the program gives it.
+    /// Its name in the program.
     pub name: String,
     /// Its parameters, in order.
     pub parameters: Vec<Parameter>,
 }
 
-/// A parameter of an action, or a field in front of a controller's packet.
+/// A parameter of an action, or a field of a header in front of a controller's packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Its number.
+    /// Its id.
     pub id: u32,
     /// Its name.
     pub name: String,
@@ -144,55 +144,55 @@ pub struct Parameter {
 /// An action profile.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    /// Its number.
+    /// Its id.
     pub id: u32,
-    /// The name that the program gives it.
+    /// Its name in the program.
     pub name: String,
     /// The tables whose actions it holds.
     pub tables: Vec<u32>,
-    /// Whether there are groups, of which a selector chooses a member.
+    /// Whether it has groups, from which a selector chooses a member.
     pub has_selector: bool,
-    /// How many members (or what sum of sizes of groups) it may have; zero says nothing.
+    /// Maximum number of members, or sum of group sizes; zero if not given.
     pub size: u64,
-    /// How large a group may be; zero says nothing.
+    /// Maximum size of a group; zero if not given.
     pub max_group_size: u32,
-    /// Whether members may have no weights.
+    /// Whether members have no weights.
     pub has_no_weights: bool,
-    /// With a size by members: the greatest weight of one; zero says nothing.
+    /// If the size counts members: the maximum weight of one; zero if not given.
     pub size_by_members: Option<u32>,
 }
 
 /// An array of counters.
 #[derive(Clone, Debug)]
 pub struct Counter {
-    /// Its number.
+    /// Its id.
     pub id: u32,
-    /// The name that the program gives it.
+    /// Its name in the program.
     pub name: String,
-    /// How many there are; of direct counters, zero.
+    /// Number of counters; zero for direct ones.
     pub size: u64,
-    /// Whether bytes are counted.
+    /// Whether it counts bytes.
     pub has_bytes: bool,
-    /// Whether packets are counted.
+    /// Whether it counts packets.
     pub has_packets: bool,
-    /// Of direct counters, the table.
+    /// For direct counters, the table.
     pub table: Option<u32>,
 }
 
 /// An array of meters.
 #[derive(Clone, Debug)]
 pub struct Meter {
-    /// Its number.
+    /// Its id.
     pub id: u32,
-    /// The name that the program gives it.
+    /// Its name in the program.
     pub name: String,
-    /// How many there are; of direct meters, zero.
+    /// Number of meters; zero for direct ones.
     pub size: u64,
-    /// Whether rates are in bytes and not in packets.
+    /// Whether rates are in bytes instead of packets.
     pub is_in_bytes: bool,
-    /// What marks packets.
+    /// How it marks packets.
     pub marker: Marker,
-    /// Of direct meters, the table.
+    /// For direct meters, the table.
     pub table: Option<u32>,
 }
 
@@ -210,41 +210,41 @@ pub enum Marker {
 /// An array of registers.
 #[derive(Clone, Debug)]
 pub struct Register {
-    /// Its number.
+    /// Its id.
     pub id: u32,
-    /// The name that the program gives it.
+    /// Its name in the program.
     pub name: String,
-    /// How many there are.
+    /// Number of registers.
     pub size: u64,
-    /// What each holds.
+    /// The type of a register.
     pub shape: Shape,
 }
 
 /// A digest.
 #[derive(Clone, Debug)]
 pub struct Digest {
-    /// Its number.
+    /// Its id.
     pub id: u32,
-    /// The name that the program gives it.
+    /// Its name in the program.
     pub name: String,
-    /// What a message holds.
+    /// The type of a message.
     pub shape: Shape,
 }
 
 /// A value set of the parser.
 #[derive(Clone, Debug)]
 pub struct ValueSet {
-    /// Its number.
+    /// Its id.
     pub id: u32,
-    /// The name that the program gives it.
+    /// Its name in the program.
     pub name: String,
-    /// What a member says.
+    /// The fields of a member.
     pub fields: Vec<Field>,
-    /// How many members there may be; zero says nothing.
+    /// Maximum number of members; zero if not given.
     pub size: u64,
 }
 
-/// What lies in front of a controller's packet.
+/// The header in front of a controller's packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacketHeader {
     /// Its fields, in the order in which they are sent.
@@ -252,14 +252,14 @@ pub struct PacketHeader {
 }
 
 impl Table {
-    /// The place in the key of the field of this number.
+    /// The index in the key of the field with this id.
     pub fn field_index(&self, id: u32) -> Option<usize> {
         self.fields.iter().position(|field| field.id == id)
     }
 }
 
 impl PacketHeader {
-    /// Its length in bytes; what does not fill the last is padding.
+    /// Its length in bytes; unused bits of the last byte are padding.
     pub fn length_bytes(&self) -> usize {
         let bits: usize = self.fields.iter().map(|field| field.width as usize).sum();
         bits.div_ceil(8)
@@ -267,7 +267,7 @@ impl PacketHeader {
 }
 
 impl Scope {
-    /// None if it is one of a later version of P4Runtime.
+    /// `None` for a scope of a later version of P4Runtime.
     pub(super) fn of(reference: &info::ActionRef) -> Option<Scope> {
         Some(
             match info::action_ref::Scope::try_from(reference.scope).ok()? {

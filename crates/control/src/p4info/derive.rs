@@ -1,11 +1,12 @@
-//! P4Info out of a program, where its own is not at hand.
+//! Derives P4Info from a program, for when its own is not available.
 //!
-//! What the program says: tables, keys, actions, profiles, counters, meters, registers, digests and
-//! value sets, by their names and widths. Numbers are those that p4c gives: the kind in the first
-//! byte, then a hash of the name, so that a controller with the compiler's P4Info finds what it
-//! knows. A field's and a parameter's number is its place, from 1.
+//! It uses what the program has: tables, keys, actions, profiles, counters, meters, registers,
+//! digests and value sets, with their names and widths. Ids are those that p4c assigns: the
+//! kind in the first byte, then a hash of the name. So a controller with the compiler's P4Info
+//! finds the ids it knows. The id of a field or parameter is its position, from 1.
 //!
-//! What the JSON does not say is lost, and a controller that needs it needs the compiler's P4Info:
+//! Information that the JSON lacks is lost; a controller that needs it needs the compiler's
+//! P4Info:
 //!
 //! | lost | derived as |
 //! | --- | --- |
@@ -18,7 +19,7 @@
 //! | `@controller_header` | instances named `packet_in` and `packet_out` |
 //! | tables that only ever run one action | left out: nothing can be written to them |
 //!
-//! 1. What is derived fits the program: it is bound to it without an error.
+//! 1. Derived P4Info fits its program: it binds without an error.
 //!
 //! Reference: P4Runtime Specification 1.5.0, "ID Allocation for P4Info Objects".
 
@@ -30,7 +31,7 @@ use thalweg_p4::program::table::{KeyPart, MatchKind, Table};
 use crate::proto::p4::config::v1 as info;
 use crate::proto::p4::config::v1::p4_ids::Prefix;
 
-/// The bits of a number below its kind.
+/// The bits of an id below its kind.
 const NAME_BITS: u32 = 0xff_ffff;
 
 /// Derives P4Info from a program.
@@ -64,7 +65,7 @@ struct Deriver<'p> {
 }
 
 impl<'p> Deriver<'p> {
-    /// Numbers for all names of each kind, in the order of the names, as p4c gives them.
+    /// Assigns ids to all names of each kind, in the order of the names, as p4c does.
     fn number_all(&mut self) {
         let program = self.program;
         let arrays = &program.arrays;
@@ -124,7 +125,7 @@ impl<'p> Deriver<'p> {
         })
     }
 
-    /// The last parts of a name, as many as it takes to mean it alone.
+    /// The shortest sequence of last parts that identifies a name.
     fn alias(&self, name: &str) -> String {
         let mut from = name.len();
         loop {
@@ -310,7 +311,7 @@ impl<'p> Deriver<'p> {
         }
     }
 
-    /// A list of fields is a struct of the list's name.
+    /// A learn list is a struct with the list's name.
     fn digests(&mut self) {
         use info::p4_data_type_spec::TypeSpec;
         let program = self.program;
@@ -353,7 +354,7 @@ impl<'p> Deriver<'p> {
     fn value_sets(&mut self) {
         let parser = &self.program.parser;
         for (index, set) in parser.value_sets.iter().enumerate() {
-            // The parts of the key that it is compared with; one, if it is nowhere.
+            // The parts of the key it is compared with; one part, if it is unused.
             let mut uses = parser.uses.iter();
             let used = uses.find(|one| one.set.index() == index);
             let widths = used.map_or(vec![set.width_bits], |used| used.widths.clone());
@@ -437,7 +438,7 @@ fn bits(width: u32) -> info::P4DataTypeSpec {
     }
 }
 
-/// Jenkins' one-at-a-time hash, by which p4c numbers names.
+/// Jenkins' one-at-a-time hash, from which p4c derives ids.
 fn one_at_a_time(bytes: &[u8]) -> u32 {
     let mut hash: u32 = 0;
     for byte in bytes {

@@ -1,7 +1,7 @@
-//! P4Info: what of a program a controller can speak of.
+//! P4Info: the parts of a program that a controller can refer to.
 //!
-//! [`read`] takes the text or the binary form of the published messages, [`Catalog`] is what they
-//! say, checked and indexed; [`derive`] makes it from a program that has none.
+//! [`read`] takes the text or the binary form of the published messages. [`Catalog`] is their
+//! content, checked and indexed. [`derive`] makes P4Info for a program that has none.
 
 mod build;
 mod cache;

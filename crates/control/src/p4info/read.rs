@@ -1,7 +1,7 @@
-//! P4Info out of a file, in either of its forms.
+//! Reads P4Info from a file, in either of its forms.
 //!
-//! The text form is protobuf's text format, which prost-reflect reads by the descriptors that
-//! were compiled in.
+//! The text form is protobuf's text format, which prost-reflect reads with the compiled-in
+//! descriptors.
 
 use std::sync::OnceLock;
 
@@ -14,7 +14,7 @@ use crate::proto::p4::config::v1::P4Info;
 /// The descriptors that `build.rs` compiled.
 const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/p4runtime.bin"));
 
-/// Why bytes are no P4Info.
+/// Why bytes are no valid P4Info.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -28,11 +28,11 @@ pub enum ReadError {
 
 /// Reads P4Info in text or binary form.
 ///
-/// Bytes with a control character other than a tab or the end of a line are the binary form:
-/// whatever has a number has one, as numbers are announced by the byte 8.
+/// Bytes with a control character other than a tab or a line end are the binary form. Every
+/// object with an id has such a byte, since ids are preceded by the byte 8.
 ///
 /// # Errors
-/// If the bytes are neither.
+/// Fails if the bytes are neither.
 pub fn read(bytes: &[u8]) -> Result<P4Info, ReadError> {
     let is_control = |byte: &u8| byte.is_ascii_control() && !b"\t\n\r".contains(byte);
     match std::str::from_utf8(bytes) {
@@ -44,14 +44,14 @@ pub fn read(bytes: &[u8]) -> Result<P4Info, ReadError> {
 /// Reads the text form.
 ///
 /// # Errors
-/// If the text does not follow it.
+/// Fails if the text does not follow it.
 pub fn read_text(text: &str) -> Result<P4Info, ReadError> {
     let message = DynamicMessage::parse_text_format(descriptor().clone(), text)
         .map_err(|error| ReadError::Text(on_one_line(&error.to_string())))?;
     Ok(message.transcode_to()?)
 }
 
-/// The text form, a line for each field.
+/// Writes the text form, one line per field.
 ///
 /// # Errors
 /// Never, for messages of the published definition.

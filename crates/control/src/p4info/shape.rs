@@ -1,11 +1,11 @@
-//! What a register or a digest holds: a type of P4, and its values as messages.
+//! The type of a register or digest, and the conversion of its values to messages.
 //!
-//! The engine knows a flat list of numbers; the standard has a tree of messages (`P4Data`). A
+//! The engine has a flat list of numbers; the standard has a tree of messages (`P4Data`). A
 //! [`Shape`] is the type as a tree, whose leaves are the numbers in order.
 //!
-//! Types that hold no fixed count of numbers (`varbit`, header unions, stacks, enumerations
-//! without a representation) are not supported: the object is in the catalog, but is refused when
-//! somebody asks for it.
+//! Types without a fixed count of numbers (`varbit`, header unions, stacks, enumerations
+//! without a representation) are not supported. Such an object is in the catalog but is refused
+//! when it is read or written.
 
 use crate::Value;
 use crate::problem::Problem;
@@ -16,7 +16,7 @@ use crate::proto::p4::v1::p4_data::Data;
 /// A type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// `bit<W>`, and what it is the representation of.
+    /// `bit<W>`, and types that it represents.
     Bits(u32),
     /// `bool`.
     Bool,
@@ -28,15 +28,15 @@ pub enum Shape {
     Tuple(Vec<Shape>),
     /// `header`, whose validity comes before its fields.
     Header(Vec<u32>),
-    /// Something else, by its name.
+    /// An unsupported type, by its name.
     Unsupported(&'static str),
 }
 
-/// How deep types may be in each other.
+/// Maximum nesting depth of types.
 const MAX_DEPTH: usize = 32;
 
 impl Shape {
-    /// The type that a specification says, with the named types of `types`.
+    /// The type of a specification, with the named types in `types`.
     pub(super) fn of(
         specification: Option<&info::P4DataTypeSpec>,
         types: &info::P4TypeInfo,
@@ -44,7 +44,7 @@ impl Shape {
         build(specification, types, MAX_DEPTH)
     }
 
-    /// How wide each of its numbers is, in order; a validity and a `bool` have one bit.
+    /// The width of each of its numbers, in order; a validity and a `bool` have one bit.
     pub fn widths(&self) -> Vec<u32> {
         let mut widths = Vec::new();
         self.add_widths(&mut widths);
@@ -66,7 +66,7 @@ impl Shape {
         }
     }
 
-    /// Why it cannot be read or written, if so.
+    /// Checks that it can be read and written.
     ///
     /// # Errors
     /// `UNIMPLEMENTED`, with the type.
@@ -82,7 +82,7 @@ impl Shape {
         }
     }
 
-    /// The message for these numbers, or none if their count is another.
+    /// The message for these numbers; `None` if their count is wrong.
     pub fn to_data(&self, numbers: &[Value]) -> Option<p4::P4Data> {
         let mut rest = numbers.iter();
         let data = self.message(&mut rest)?;
@@ -118,7 +118,7 @@ impl Shape {
     /// The numbers of a message.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` if it is of another type, `OUT_OF_RANGE` if a number is too wide.
+    /// `INVALID_ARGUMENT` if it has another type, `OUT_OF_RANGE` if a number is too wide.
     pub fn numbers(&self, data: Option<&p4::P4Data>) -> Result<Vec<Value>, Problem> {
         self.check()?;
         let mut numbers = Vec::new();

@@ -1,4 +1,4 @@
-//! The device's thread: calls in, answers and messages out, one after the other.
+//! The device's thread: handles calls one after the other, and sends answers and messages.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant as Clock};
@@ -18,15 +18,15 @@ use crate::store::Reading;
 use crate::target::Target;
 use crate::value::Value;
 
-/// How long the device waits for news at most, in seconds.
+/// Maximum time the device waits for an event.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 
-/// Where a call's answer goes.
+/// The channel for a call's answer.
 pub(super) type Answer<R> = oneshot::Sender<Result<R, Failure>>;
-/// What a message holds of the memory for messages, until it is handled.
+/// A message's claim on the message budget, until it is handled.
 pub(super) type Hold = Option<Claim>;
 
-/// Something for the device.
+/// A call to the device.
 pub(super) enum Call {
     Open(StreamId, Outlet),
     Message(StreamId, Box<p4::StreamMessageRequest>, Hold),
@@ -68,7 +68,7 @@ impl<T: Target> Actor<T> {
         }
     }
 
-    /// Until [`Call::End`]; what the device has done.
+    /// Runs until [`Call::End`]. Returns the device's counters.
     pub(super) async fn run(mut self) -> DeviceCounters {
         loop {
             let wait = match self.device.poll_timeout() {
@@ -90,7 +90,7 @@ impl<T: Target> Actor<T> {
 
     fn handle(&mut self, call: Call) {
         let now = since(self.start);
-        // Whoever asked may have gone, and then nobody hears the answer.
+        // The caller may have gone; then the answer is dropped.
         match call {
             Call::Open(stream, outlet) => {
                 self.streams.insert(stream, outlet);
@@ -105,7 +105,7 @@ impl<T: Target> Actor<T> {
                     self.device.handle_close(stream);
                 }
             }
-            // What a request held is free when its client has the answer.
+            // Frees the request's claim before its client has the answer.
             Call::Write(request, hold, answer) => {
                 let done = self.device.handle_write(&request, now);
                 drop((request, hold));

@@ -1,13 +1,12 @@
-//! Budgets: of bytes that messages may hold, of connections and of streams.
+//! Budgets of bytes for messages, of connections and of streams.
 //!
-//! A peer has a share of each budget, so that one alone exhausts none. What is finished keeps what
-//! it holds until it is dropped. A message that is still coming in loses its claim where another
-//! finds no room: that of the peer that holds most goes, the oldest first. So announcing much and
-//! sending nothing delays no other peer.
+//! Each peer has a share of each budget, so that no single peer exhausts one. A finished
+//! message keeps its claim until it is dropped. A message still being received may lose its
+//! claim when another finds no room. Then the peer that holds most loses its oldest unfinished
+//! claim. So a peer that announces much and sends nothing does not delay others.
 //!
-//! 1. What is held is never above the budget, nor above a peer's share of it.
-//! 2. A claim takes room from others only where their peer holds at least as much as its own
-//!    peer will.
+//! 1. The total held never exceeds the budget, and no peer exceeds its share.
+//! 2. A claim evicts only claims of peers that hold at least as much as its own peer will.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -19,27 +18,27 @@ use tokio::sync::oneshot;
 
 use super::slots::Peer;
 
-/// A budget; all copies share it.
+/// A budget; all clones share it.
 #[derive(Clone)]
 pub(super) struct Budget {
     shared: Arc<Mutex<Shared>>,
 }
 
-/// A part of a budget, which is given back when it is dropped.
+/// A part of a budget; dropping it gives the part back.
 pub(super) struct Claim {
     shared: Arc<Mutex<Shared>>,
     number: u64,
     evicted: oneshot::Receiver<()>,
 }
 
-/// A budget has no room.
+/// The error when a budget has no room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct NoRoom;
 
 struct Shared {
     max: u64,
     max_per_peer: u64,
-    /// By age.
+    /// Ordered by age.
     holders: BTreeMap<u64, Holder>,
     held: HashMap<Peer, u64>,
     total: u64,
@@ -51,7 +50,7 @@ struct Shared {
 struct Holder {
     peer: Peer,
     amount: u64,
-    /// None when it is finished: nothing takes it away.
+    /// `None` when it is finished: it can no longer be evicted.
     unfinished: Option<oneshot::Sender<()>>,
 }
 
@@ -72,7 +71,7 @@ impl Budget {
         }
     }
 
-    /// Claims for what is still coming in.
+    /// Claims room for a message that is still being received.
     pub(super) fn claim(&self, peer: Peer, amount: u64) -> Result<Claim, NoRoom> {
         let mut shared = lock(&self.shared);
         shared.make_room(peer, amount, None)?;
@@ -93,24 +92,24 @@ impl Budget {
         })
     }
 
-    /// Claims for what is there, which nothing takes away.
+    /// Claims room that cannot be evicted.
     pub(super) fn take(&self, peer: Peer, amount: u64) -> Result<Claim, NoRoom> {
         let claim = self.claim(peer, amount)?;
         claim.finish();
         Ok(claim)
     }
 
-    /// How many claims were taken away.
+    /// Number of evicted claims.
     pub(super) fn evicted(&self) -> u64 {
         lock(&self.shared).evicted
     }
 
-    /// How many claims found no room.
+    /// Number of claims that found no room.
     pub(super) fn refused(&self) -> u64 {
         lock(&self.shared).refused
     }
 
-    /// How much is held.
+    /// The total held.
     #[cfg(test)]
     pub(super) fn held(&self) -> u64 {
         lock(&self.shared).total
@@ -118,7 +117,7 @@ impl Budget {
 }
 
 impl Claim {
-    /// Claims more for the same.
+    /// Enlarges the claim.
     pub(super) fn grow(&self, amount: u64) -> Result<(), NoRoom> {
         let mut shared = lock(&self.shared);
         let holder = shared.holders.get(&self.number);
@@ -128,14 +127,14 @@ impl Claim {
         Ok(())
     }
 
-    /// From now on nothing takes it away.
+    /// Protects the claim from eviction from now on.
     pub(super) fn finish(&self) {
         if let Some(holder) = lock(&self.shared).holders.get_mut(&self.number) {
             holder.unfinished = None;
         }
     }
 
-    /// Ready when others have taken it; to be asked before it is finished.
+    /// Ready when the claim was evicted; poll it only before the claim is finished.
     pub(super) fn poll_evicted(&mut self, context: &mut Context<'_>) -> Poll<()> {
         Pin::new(&mut self.evicted).poll(context).map(|_| ())
     }
@@ -200,7 +199,7 @@ impl Shared {
     fn evict(&mut self, number: u64) {
         if let Some(holder) = self.release(number) {
             self.evicted += 1;
-            // A holder that is gone hears nothing.
+            // The owner may be gone; then the notice is dropped.
             let _ = holder.unfinished.map(|unfinished| unfinished.send(()));
         }
     }

@@ -1,15 +1,15 @@
-//! Bounds the memory that a message takes when it is decoded, from its bytes as they come.
+//! Bounds the memory that a decoded message takes, from its bytes as they arrive.
 //!
-//! An empty update has two bytes on the wire and some hundred in memory. A [`Walk`] follows the wire
-//! format and adds up what the elements of repeated fields take; everything else lies within them,
-//! or in the buffer itself, which decoding shares (`bytes` fields are slices of it).
+//! An empty update has two bytes on the wire and some hundred in memory. A [`Walk`] follows the
+//! wire format and adds up the sizes of repeated fields' elements. Everything else is inside
+//! these, or in the receive buffer, which decoding shares (`bytes` fields are slices of it).
 //!
 //! ```text
 //!   the first element of a vector: 4 sizes, the least that a vector has room for
 //!   each other one: 3 sizes, as a vector that grows holds the old half beside the new whole
 //! ```
 //!
-//! What follows bytes that are no message is not looked at: decoding ends there too.
+//! Bytes after the first invalid one are ignored: decoding ends there too.
 //!
 //! References: Protocol Buffers, "Encoding".
 
@@ -21,31 +21,31 @@ use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use crate::p4info::descriptors;
 use crate::proto::p4::{config::v1 as config, v1 as p4};
 
-/// How deep prost follows messages in messages.
+/// Maximum depth to which prost follows nested messages.
 const MAX_DEPTH: usize = 100;
-/// The size of an element that is not in [`sizes`]: entries of maps.
+/// The size of an element that is not in [`sizes`]: an entry of a map.
 const ELEMENT_BYTES: usize = 512;
-/// A text's or byte array's own part beside its bytes.
+/// The size of a string or byte array apart from its bytes.
 const TEXT_BYTES: usize = 32;
-/// A number that is repeated.
+/// The size of a repeated number.
 const SCALAR_BYTES: u64 = 8;
 
-/// What a field adds.
+/// The contribution of a field.
 #[derive(Clone, Copy, Debug)]
 enum Field {
-    /// A number that is there once.
+    /// A number that occurs once.
     Flat,
-    /// Numbers, one after the other or packed.
+    /// Repeated numbers, separate or packed.
     Scalars,
-    /// A text: its bytes are copied, and each of a vector has a part of its own.
+    /// A string: its bytes are copied, and each element of a vector has its own header.
     Text { size: u64 },
-    /// A message; of a vector, with the size of an element.
+    /// A message; in a vector, with the size of an element.
     Message { shape: usize, size: u64 },
 }
 
 type Fields = HashMap<u32, Field>;
 
-/// The shapes of all messages that a request can hold.
+/// The fields of all messages that a request can contain.
 struct Shapes {
     all: Vec<Fields>,
     by_name: HashMap<String, usize>,
@@ -104,7 +104,7 @@ impl Shapes {
     }
 }
 
-/// Sizes of the messages that are elements of vectors.
+/// The sizes of messages that are elements of vectors.
 fn sizes() -> Vec<(String, usize)> {
     use config::{
         action as action_info, controller_packet_metadata as packet_info, p4_enum_type_spec,
@@ -140,37 +140,38 @@ fn sizes() -> Vec<(String, usize)> {
     }
 }
 
-/// A message of a shape, of which some bytes are still to come.
+/// A message with bytes still to come.
 #[derive(Clone, Copy, Debug)]
 struct Level {
     shape: usize,
     left: u64,
-    /// The field that came last, whose vector has an element.
+    /// The last field, whose vector already has an element.
     last: Option<u32>,
 }
 
-/// What the next bytes are.
+/// What the next bytes are expected to be.
 #[derive(Clone, Copy, Debug)]
 enum Expect {
     Tag,
     Number,
     Length(Option<Field>, bool),
     Skip(u64),
-    /// What comes is no message.
+    /// The input is no valid message; the rest is ignored.
     Nothing,
 }
 
-/// A walk over a message, of which the bytes come in pieces.
+/// A walk over a message whose bytes arrive in pieces.
 pub(super) struct Walk {
     levels: Vec<Level>,
     expect: Expect,
-    /// A number in the variable form, as far as it has come, and its bits.
+    /// The varint read so far, and its number of bits.
     number: u64,
     bits: u32,
 }
 
 impl Walk {
-    /// Over a message of `len` bytes of the type `name`, such as `p4.v1.WriteRequest`.
+    /// Starts a walk over a message of `len` bytes of type `name`, such as
+    /// `p4.v1.WriteRequest`.
     pub(super) fn new(name: &str, len: u64) -> Walk {
         let shape = Shapes::get().by_name.get(name);
         let level = shape.map(|shape| Level {
@@ -186,7 +187,7 @@ impl Walk {
         }
     }
 
-    /// Takes the next bytes; how much more the message takes for them when it is decoded.
+    /// Takes the next bytes. Returns how much more memory the decoded message takes for them.
     pub(super) fn handle_bytes(&mut self, mut bytes: &[u8]) -> u64 {
         let mut size = 0;
         while let Some(&byte) = bytes.first() {
@@ -219,7 +220,7 @@ impl Walk {
         size
     }
 
-    /// Takes a byte of a number; whether more follow.
+    /// Takes a byte of a varint. Returns whether more follow.
     fn expect_more(&mut self, byte: u8) -> bool {
         self.number |= u64::from(byte & 0x7f).checked_shl(self.bits).unwrap_or(0);
         self.bits += 7;
@@ -229,7 +230,7 @@ impl Walk {
         byte & 0x80 != 0
     }
 
-    /// Counts bytes of all messages that they lie in: the innermost one holds what is left.
+    /// Subtracts bytes from the innermost message; ends the walk if it has fewer left.
     fn pass(&mut self, count: u64) {
         match self.levels.last_mut() {
             Some(level) if level.left >= count => level.left -= count,
@@ -237,7 +238,7 @@ impl Walk {
         }
     }
 
-    /// Leaves messages that are complete.
+    /// Leaves complete messages.
     fn leave(&mut self) {
         while self.levels.len() > 1 && self.levels.last().is_some_and(|level| level.left == 0) {
             self.levels.pop();
@@ -268,7 +269,7 @@ impl Walk {
             1 => Expect::Skip(8),
             2 => Expect::Length(field, is_first),
             5 => Expect::Skip(4),
-            // Groups: none of the messages has any, and what is unknown is passed over.
+            // Groups: no message has any, and unknown fields are skipped.
             3 | 4 => Expect::Tag,
             _ => Expect::Nothing,
         };
@@ -313,7 +314,7 @@ impl Walk {
     }
 }
 
-/// What an element adds to its vector.
+/// The memory that an element adds to its vector.
 fn element(size: u64, is_first: bool) -> u64 {
     if is_first { 4 * size } else { 3 * size }
 }
@@ -370,7 +371,7 @@ mod tests {
             let bytes = bytes.encode_to_vec();
             let said = size_of_decoded("p4.v1.WriteRequest", &bytes);
             let decoded = p4::WriteRequest::decode(&bytes[..]).unwrap();
-            // As a vector grows it holds what it had beside what it has then.
+            // A growing vector holds its old and its new memory at once.
             let capacity = decoded.updates.capacity();
             let most = capacity + if capacity > 4 { capacity / 2 } else { 0 };
             let own = most * size_of::<p4::Update>();
@@ -398,7 +399,7 @@ mod tests {
             let sizes = bytes.chunks(piece).map(|piece| walk.handle_bytes(piece));
             assert_eq!(sizes.sum::<u64>(), whole, "in pieces of {piece}");
         }
-        // Lengths past the end, numbers without end, types that do not exist.
+        // Lengths past the end, endless numbers, types that do not exist.
         for bytes in [&[0x12, 0x7f, 0x12, 0][..], &[0xff; 64], &[0x07, 0x12, 0]] {
             assert_eq!(size_of_decoded(name, bytes), 0);
         }

@@ -1,12 +1,12 @@
-//! Stands before the service: a request has a place, and each of its messages a claim.
+//! Guards the service: each request takes a place, and each of its messages a claim.
 //!
 //! A gRPC message has a header of 5 bytes that announces its length (gRPC over HTTP/2,
-//! "Length-Prefixed-Message"). When the header has come, the message claims that length; as its
-//! bytes come, it claims what it will take when it is decoded ([`Walk`]). Only then are the bytes
-//! handed on. A claim that finds no room ends the call with RESOURCE_EXHAUSTED.
+//! "Length-Prefixed-Message"). When the header has arrived, the message claims that length. As
+//! its bytes arrive, it claims the memory they take when decoded ([`Walk`]). Only then are the
+//! bytes passed on. A claim that finds no room ends the call with RESOURCE_EXHAUSTED.
 //!
-//! The service takes the claims by [`Claims`], in the order of the messages, and hands each on with
-//! its message to the device, which drops both together.
+//! The service takes the claims through [`Claims`], in the order of the messages. It passes
+//! each with its message to the device, which drops both together.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -25,21 +25,21 @@ use super::budget::{Claim, NoRoom};
 use super::decoded::Walk;
 use super::slots::Peer;
 
-/// What a message takes beside its bytes and its elements.
+/// The memory of a message beside its bytes and elements.
 const MESSAGE_BYTES: u64 = 1_024;
-/// How much of an answer goes out at a time.
+/// Bytes of an answer that are sent at a time.
 const PIECE_BYTES: usize = 16 << 10;
-/// The bytes of a message's header: whether it is compressed, and its length.
+/// Bytes of a message's header: whether it is compressed, and its length.
 const HEADER_BYTES: usize = 5;
 
-/// The claims of a request's messages, first come first.
+/// The claims of a request's messages, in order.
 #[derive(Clone, Default)]
 pub(super) struct Claims {
     claims: Arc<Mutex<VecDeque<Claim>>>,
 }
 
 impl Claims {
-    /// The claim of the message that was decoded.
+    /// Takes the claim of the message that was just decoded.
     pub(super) fn next(&self) -> Option<Claim> {
         let mut claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
         claims.pop_front()
@@ -51,7 +51,7 @@ impl Claims {
     }
 }
 
-/// What an answer holds until it is sent.
+/// An answer's claim until the answer is sent.
 #[derive(Clone)]
 pub(super) struct Held {
     _claim: Arc<Claim>,
@@ -123,27 +123,27 @@ where
     }
 }
 
-/// The type of the messages that a method takes.
+/// The type of a method's request messages.
 fn request_type(path: &str) -> &'static str {
     match path.rsplit('/').next() {
         Some("Write") => "p4.v1.WriteRequest",
         Some("Read") => "p4.v1.ReadRequest",
         Some("SetForwardingPipelineConfig") => "p4.v1.SetForwardingPipelineConfigRequest",
         Some("StreamChannel") => "p4.v1.StreamMessageRequest",
-        // Their messages have no vectors, and other methods are refused.
+        // Their messages have no vectors; other methods are refused.
         _ => "",
     }
 }
 
-/// What comes next of a request.
+/// The next part of a request.
 enum Expect {
     Header([u8; HEADER_BYTES], usize),
     Payload(Walk, u64, Claim),
-    /// A length that is refused anyway.
+    /// The announced length will be refused anyway.
     Nothing,
 }
 
-/// A request's body, of which the messages have claims.
+/// A request's body whose messages have claims.
 struct Guarded {
     body: Body,
     message: &'static str,
@@ -199,7 +199,7 @@ impl Guarded {
         Ok(())
     }
 
-    /// Hands a claim on whose message is complete.
+    /// Passes on the claim of a complete message.
     fn end_message(&mut self) {
         if let Expect::Payload(_, 0, _) = self.expect {
             let next = Expect::Header([0; HEADER_BYTES], 0);
@@ -239,7 +239,7 @@ impl HttpBody for Guarded {
                         fewer at once, or smaller ones";
             return Poll::Ready(Some(Err(Status::new(Code::ResourceExhausted, text))));
         }
-        // A claim that has just been made tells this task when it is taken away.
+        // Registers this task to be woken when the new claim is evicted.
         if let Expect::Payload(_, _, claim) = &mut self.expect {
             let _ = claim.poll_evicted(context);
         }
@@ -251,10 +251,10 @@ impl HttpBody for Guarded {
     }
 }
 
-/// An answer's body, which holds its claim until it is sent or given up.
+/// An answer's body, which keeps its claim until it is sent or dropped.
 ///
-/// It goes out in pieces: HTTP takes the next one when the client has room for it, and would take a
-/// whole answer into its own queue.
+/// It is sent in pieces. HTTP takes the next piece when the client has room for it; it would
+/// take a whole answer into its own queue.
 struct Kept {
     body: Body,
     rest: Bytes,

@@ -1,8 +1,9 @@
-//! Addresses, and the connections that come in there.
+//! Listens on addresses and accepts connections.
 //!
-//! `unix:PATH` is for controllers on the same machine: whoever may open the socket may control
-//! the switch, and that is its owner only. `tls:HOST:PORT` is for others. `tcp:HOST:PORT` has
-//! neither secrecy nor names, and is refused unless somebody says that this is meant.
+//! `unix:PATH` is for controllers on the same machine: a user who may open the socket may
+//! control the switch, and only its owner may. `tls:HOST:PORT` is for other controllers.
+//! `tcp:HOST:PORT` has neither encryption nor authentication, and is refused unless it is
+//! explicitly allowed.
 
 use std::fmt;
 use std::io;
@@ -28,7 +29,7 @@ use super::{Bounds, ServerError};
 
 /// Only the owner may connect.
 const SOCKET_MODE: u32 = 0o600;
-/// Connections that have shaken hands and are not yet served.
+/// Maximum connections that have completed the handshake and are not served yet.
 const MAX_ACCEPTED: usize = 64;
 /// How long to wait when the system has no room for another connection.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -38,13 +39,13 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub enum Listen {
     /// A socket in the file system.
     Unix(PathBuf),
-    /// TCP with TLS 1.3, where both sides show certificates.
+    /// TCP with TLS 1.3 and certificates on both sides.
     Tls(SocketAddr),
-    /// TCP, in the open.
+    /// Plain TCP.
     Plain(SocketAddr),
 }
 
-/// Why a text is no address.
+/// The error of a text that is no address.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "`{given}` is no address; write `unix:PATH`, `tls:ADDRESS:PORT` or `tcp:ADDRESS:PORT`, with a \
@@ -83,7 +84,7 @@ impl fmt::Display for Listen {
 }
 
 impl Listen {
-    /// The socket in the file system, if it is one.
+    /// The path of its Unix socket, if it is one.
     pub(super) fn socket(&self) -> Option<PathBuf> {
         match self {
             Listen::Unix(path) => Some(path.clone()),
@@ -92,7 +93,7 @@ impl Listen {
     }
 }
 
-/// A socket that listens.
+/// A listening socket.
 pub(super) enum Bound {
     Unix(UnixListener, String),
     Tcp(TcpListener, String),
@@ -113,7 +114,7 @@ impl Bound {
             }
             Bound::Tcp(listener, _) => {
                 let (stream, address) = listener.accept().await?;
-                // Answers are short; one that waits for more is late.
+                // Answers are short; waiting to fill a packet would delay them.
                 let _ = stream.set_nodelay(true);
                 (Box::new(stream), Peer::host(address.ip()))
             }
@@ -132,7 +133,7 @@ pub(super) fn bind(runtime: &Runtime, listen: &Listen) -> Result<Bound, ServerEr
         address: listen.to_string(),
         source,
     };
-    // Listeners belong to the runtime in which they are made.
+    // A listener belongs to the runtime in which it is created.
     let _context = runtime.enter();
     let tcp = |address: &SocketAddr, kind: &str| {
         let listener = std::net::TcpListener::bind(address)?;
@@ -154,7 +155,7 @@ pub(super) fn bind(runtime: &Runtime, listen: &Listen) -> Result<Bound, ServerEr
     }
 }
 
-/// Removes a socket that nobody listens on any more; anything else stays.
+/// Removes a socket without a listener; keeps anything else.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket());
     if is_socket && std::os::unix::net::UnixStream::connect(path).is_err() {
@@ -163,11 +164,12 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Accepts connections, and shakes hands with several at once.
+/// Accepts connections, with several handshakes in progress at once.
 ///
-/// A connection is accepted as soon as it comes. If too many shake hands, the oldest one that has
-/// not finished is closed ([`Slots`](super::slots::Slots)): silent clients lock nobody out. A
-/// connection that has shaken hands takes a place of its peer, or is closed where there is none.
+/// A connection is accepted as soon as it arrives. If there are too many handshakes, the oldest
+/// unfinished one is closed ([`Slots`](super::slots::Slots)), so silent clients lock no one
+/// out. A connection that has completed its handshake takes one of its peer's places, or is
+/// closed if there is none.
 pub(super) fn accept(
     bound: Bound,
     acceptor: Option<Acceptor>,
@@ -177,7 +179,7 @@ pub(super) fn accept(
     tokio::spawn(async move {
         loop {
             let Ok(connection) = bound.next().await else {
-                // Too many open files, or a client that was gone at once.
+                // Too many open files, or a client that left at once.
                 tokio::time::sleep(PAUSE).await;
                 continue;
             };
@@ -203,7 +205,7 @@ pub(super) fn accept(
     receiver
 }
 
-/// Shakes hands; none if that fails, takes too long, or others need its place.
+/// Does a handshake. `None` if it fails, takes too long, or is evicted.
 async fn shake(
     connection: Connection,
     acceptor: Acceptor,
@@ -213,7 +215,7 @@ async fn shake(
     let Connection { stream, peer, .. } = connection;
     let shaken = tokio::time::timeout(bounds.handshake_timeout, acceptor.accept(stream));
     let shaken = tokio::select! {
-        // The slots count it.
+        // The slots count the eviction.
         () = slot.evicted() => return None,
         shaken = shaken => shaken,
     };
@@ -228,7 +230,7 @@ async fn shake(
     })
 }
 
-/// What bytes come and go by.
+/// A bidirectional byte stream.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
@@ -237,12 +239,12 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 pub(super) struct Connection {
     stream: Box<dyn Stream>,
     peer: Peer,
-    /// From when it is served on.
+    /// Set once it is served.
     place: Option<Claim>,
 }
 
 impl Connection {
-    /// With a place; none where its peer, or all together, have too many.
+    /// Takes a place; `None` if its peer, or all peers together, have too many.
     fn take_place(mut self, bounds: &Bounds) -> Option<Connection> {
         self.place = Some(bounds.connections.take(self.peer, 1).ok()?);
         Some(self)

@@ -6,19 +6,20 @@
 //!                            +------------- answers --------+ <--- packets, digests (Notices)
 //! ```
 //!
-//! The device has a thread of its own, so that a long write holds up no handshake and no stream.
-//! Calls reach it through a bounded channel, in the order in which they came; a client that asks
-//! faster than it answers waits, and a data plane that tells faster is counted
-//! ([`Notices::dropped`]).
+//! The device has its own thread, so that a long write delays no handshake and no stream. Calls
+//! reach it through a bounded channel, in order of arrival. A client that asks faster than the
+//! device answers must wait; notices of the data plane that find no room are dropped and
+//! counted ([`Notices::dropped`]).
 //!
-//! 1. A stream that does not take what it is sent loses packets and lists, which are counted, but
-//!    never an arbitration update: it is closed in place of that.
-//! 2. An answer to a read is made by its own task as the client takes it, out of the state that the
-//!    device handed over; a client that takes nothing keeps a place, which newer reads take away.
-//! 3. A handshake has a place too: a new connection always finds one, and the oldest goes.
-//! 4. What messages hold is within a budget, from their first byte until they are handled, and a
-//!    peer has a share of it; connections and streams have places of their peer.
-//! 5. When [`Server::stop`] returns, both threads have ended and a Unix socket is gone.
+//! 1. A stream whose client reads too slowly loses packets and lists, which are counted, but
+//!    never an arbitration update: the stream is closed instead.
+//! 2. The answer to a read is made by its own task as the client takes it, from the device's
+//!    snapshot. A client that takes nothing keeps a place, which newer reads evict.
+//! 3. A handshake has a place too: a new connection always gets one, and the oldest handshake
+//!    is evicted.
+//! 4. The memory of messages is within a budget, from their first byte until they are handled,
+//!    and each peer has a share of it. Connections and streams have places of their peer.
+//! 5. When [`Server::stop`] returns, both threads have ended and a Unix socket is removed.
 
 mod actor;
 mod budget;
@@ -54,64 +55,64 @@ use crate::server::actor::{Actor, Call};
 use crate::target::Target;
 use crate::value::Value;
 
-/// How many calls may wait for the device.
+/// Maximum calls waiting for the device.
 const MAX_CALLS: usize = 1_024;
 
-/// Why a server does not start.
+/// Why a server could not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// The address cannot be listened on.
+    /// The server cannot listen on the address.
     #[error("{address}: {source}; is another program listening there, and is it allowed?")]
     Bind {
-        /// The address as it was written.
+        /// The address as configured.
         address: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// Certificates or keys cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// A thread or its runtime cannot be made.
+    /// A thread or its runtime cannot be created.
     #[error("a thread cannot be started: {0}")]
     Thread(io::Error),
 }
 
-/// How much of the server clients may take.
+/// The limits of what clients may take from the server.
 ///
-/// A peer is a host, or all that comes by the Unix socket.
+/// A peer is a host, or all clients of the Unix socket together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerLimits {
-    /// TLS handshakes that are under way; the oldest one goes first.
+    /// TLS handshakes in progress; further ones evict the oldest.
     pub max_handshakes: usize,
-    /// The same of one peer.
+    /// TLS handshakes in progress of one peer.
     pub max_handshakes_per_peer: usize,
-    /// How long a handshake may take.
+    /// Maximum duration of a handshake.
     pub handshake_timeout: Duration,
-    /// Reads whose answers are being sent; the oldest one goes first.
+    /// Reads whose answers are being sent; further ones evict the oldest.
     pub max_reads: usize,
-    /// The same of one peer.
+    /// Reads of one peer.
     pub max_reads_per_peer: usize,
-    /// Connections that have shaken hands; further ones are closed.
+    /// Connections after their handshake; further ones are closed.
     pub max_connections: usize,
-    /// The same of one peer.
+    /// Connections of one peer.
     pub max_connections_per_peer: usize,
-    /// Streams and other calls whose messages are still coming in; further ones are refused.
+    /// Streams and other calls whose messages are still arriving; further ones are refused.
     pub max_streams: usize,
-    /// The same of one peer.
+    /// Streams and other calls of one peer.
     pub max_streams_per_peer: usize,
-    /// The largest message that is taken; configurations of large programs have some megabytes
-    /// (P4Runtime 1.5.0, "gRPC Server Maximum Receive Message Size").
+    /// The largest message that is accepted; configurations of large programs have some
+    /// megabytes (P4Runtime 1.5.0, "gRPC Server Maximum Receive Message Size").
     pub max_message_bytes: usize,
-    /// What messages hold together, as bytes and decoded, until they are handled.
+    /// Memory of all messages, as bytes and decoded, until they are handled.
     pub message_bytes: u64,
-    /// The same of one peer.
+    /// Memory of one peer's messages.
     pub message_bytes_per_peer: u64,
-    /// What configurations hold that are being sent.
+    /// Memory of configurations being sent.
     pub answer_bytes: u64,
-    /// The same of one peer.
+    /// Memory of configurations being sent to one peer.
     pub answer_bytes_per_peer: u64,
-    /// What messages hold that wait on one stream for its controller.
+    /// Memory of messages that wait on one stream for its controller.
     pub stream_queue_bytes: usize,
 }
 
@@ -137,30 +138,30 @@ impl Default for ServerLimits {
     }
 }
 
-/// What a server refused or gave up, for its bounds' sake.
+/// Counts of what the server refused or evicted to keep its limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ServerCounters {
-    /// Handshakes that were closed to make room for others.
+    /// Handshakes closed to make room for others.
     pub evicted_handshakes: u64,
     /// Handshakes that failed, or took too long.
     pub failed_handshakes: u64,
-    /// Reads that were ended to make room for others.
+    /// Reads ended to make room for others.
     pub evicted_reads: u64,
-    /// Details of batches that found no room in a status.
+    /// Details of batches that did not fit into a status.
     pub unsent_details: u64,
-    /// Connections that found no place.
+    /// Connections without a free place.
     pub refused_connections: u64,
-    /// Streams and other calls that found no place.
+    /// Streams and other calls without a free place.
     pub refused_streams: u64,
-    /// Messages that found no memory.
+    /// Messages without room in the memory budget.
     pub refused_messages: u64,
-    /// Messages that had not come in whole, and made room for others.
+    /// Incomplete messages evicted to make room for others.
     pub evicted_messages: u64,
-    /// Configurations that were asked for and found no memory.
+    /// Requested configurations without room in the memory budget.
     pub refused_answers: u64,
 }
 
-/// The bounds at work.
+/// The limits in force.
 #[derive(Clone)]
 pub(super) struct Bounds {
     handshakes: Slots,
@@ -208,7 +209,7 @@ impl Bounds {
         }
     }
 
-    /// What a call that failed is answered with.
+    /// The status of a failed call.
     fn status_of(&self, failure: &Failure, what: &str) -> Status {
         let (status, unsent) = failure.to_counted_status(what);
         self.unsent_details.fetch_add(unsent, Ordering::Relaxed);
@@ -223,13 +224,13 @@ pub struct ServerConfig {
     pub listen: Listen,
     /// Certificates, for [`Listen::Tls`].
     pub tls: Option<TlsFiles>,
-    /// When [`Instant::ZERO`] was.
+    /// The time of [`Instant::ZERO`].
     pub start: Clock,
-    /// How much of it clients may take.
+    /// The limits for clients.
     pub limits: ServerLimits,
 }
 
-/// A server that runs.
+/// A running server.
 pub struct Server {
     notices: Notices,
     shutdown: Option<oneshot::Sender<()>>,
@@ -240,7 +241,7 @@ pub struct Server {
     socket: Option<PathBuf>,
 }
 
-/// How the data plane tells the device what happened; any number of copies.
+/// Sends the data plane's events to the device; it can be cloned.
 #[derive(Clone)]
 pub struct Notices {
     calls: mpsc::Sender<Call>,
@@ -248,17 +249,17 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// A packet for the controller; never waits.
+    /// Sends a packet for the controller; never waits.
     pub fn packet(&self, packet: Bytes) {
         self.tell(Call::Packet(packet));
     }
 
-    /// A digest: its number in P4Info, and the numbers of its type; never waits.
+    /// Sends a digest: its P4Info id, and the numbers of its type; never waits.
     pub fn digest(&self, digest: u32, numbers: Vec<Value>) {
         self.tell(Call::Digest(digest, numbers));
     }
 
-    /// How many packets and digests found no room.
+    /// Number of packets and digests that found no room.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
@@ -270,7 +271,7 @@ impl Notices {
     }
 }
 
-/// The two ends by which a data plane and a server that is yet to start speak.
+/// The channel between a data plane and a server that has not started yet.
 pub struct Wire {
     calls: mpsc::Receiver<Call>,
     notices: Notices,
@@ -288,17 +289,17 @@ impl Default for Wire {
 }
 
 impl Wire {
-    /// For the data plane.
+    /// The data plane's end.
     pub fn notices(&self) -> Notices {
         self.notices.clone()
     }
 }
 
 impl Server {
-    /// Listens, and starts the threads; from its return on clients can connect.
+    /// Listens, and starts the threads; clients can connect once it has returned.
     ///
     /// # Errors
-    /// If the address or the certificates cannot be used.
+    /// Fails if the address or the certificates cannot be used.
     pub fn start<T>(
         config: &ServerConfig,
         wire: Wire,
@@ -320,7 +321,7 @@ impl Server {
         let (report, counters) = oneshot::channel();
         let actor = Actor::new(device, calls, config.start);
         let device = spawn("p4rt-device", move || {
-            // Nobody may be left to hear the counters.
+            // The receiver of the counters may be gone.
             let _ = report.send(own.block_on(actor.run()));
         })?;
         let sender = notices.calls.clone();
@@ -340,17 +341,17 @@ impl Server {
         })
     }
 
-    /// Where it listens, with the port that the system chose.
+    /// The address it listens on, with the port that the system chose.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// What it refused or gave up until now.
+    /// Counts of what it has refused and evicted so far.
     pub fn counters(&self) -> ServerCounters {
         self.bounds.counters()
     }
 
-    /// Ends all streams and both threads; what the device has done.
+    /// Ends all streams and both threads. Returns the device's counters.
     pub fn stop(mut self) -> DeviceCounters {
         self.end();
         let counters = self.counters.take();
@@ -363,7 +364,7 @@ impl Server {
         if let Some(shutdown) = self.shutdown.take() {
             let _ = shutdown.send(());
         }
-        // Waits for room, as the device takes what comes before it.
+        // Waits for room, which the device makes by handling earlier calls.
         let _ = self.notices.calls.blocking_send(Call::End);
         for thread in self.threads.drain(..) {
             let _ = thread.join();
@@ -386,7 +387,7 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<(
     builder.spawn(run).map_err(ServerError::Thread)
 }
 
-/// The time since a start.
+/// The time since `start`.
 fn since(start: Clock) -> Instant {
     let nanos = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
     Instant::from_nanos(nanos)

@@ -14,7 +14,7 @@ use crate::proto::p4::v1 as p4;
 
 type Item = Result<p4::StreamMessageResponse, Status>;
 
-/// Where messages go in.
+/// The sending end.
 #[derive(Clone)]
 pub(super) struct Outlet {
     sender: mpsc::Sender<(Item, usize)>,
@@ -22,17 +22,17 @@ pub(super) struct Outlet {
     max_bytes: usize,
 }
 
-/// Where they come out.
+/// The receiving end.
 pub(super) struct Inlet {
     receiver: mpsc::Receiver<(Item, usize)>,
     bytes: Arc<AtomicUsize>,
 }
 
-/// The queue has no room.
+/// The error when the queue has no room.
 #[derive(Debug)]
 pub(super) struct Full;
 
-/// A queue of `max_messages`, which hold `max_bytes` together.
+/// Creates a queue of at most `max_messages` messages and `max_bytes` bytes.
 pub(super) fn queue(max_messages: usize, max_bytes: usize) -> (Outlet, Inlet) {
     let (sender, receiver) = mpsc::channel(max_messages);
     let bytes = Arc::<AtomicUsize>::default();
@@ -49,8 +49,8 @@ pub(super) fn queue(max_messages: usize, max_bytes: usize) -> (Outlet, Inlet) {
 }
 
 impl Outlet {
-    /// Puts a message in, or a status, which has no size here. A message that is larger than the
-    /// queue is only taken alone.
+    /// Appends a message or a status; a status counts no bytes. A message larger than the
+    /// queue's limit is accepted only when the queue is empty.
     pub(super) fn try_send(&self, item: Item) -> Result<(), Full> {
         let size = match &item {
             Ok(message) => message.encoded_len(),

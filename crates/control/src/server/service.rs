@@ -1,4 +1,4 @@
-//! gRPC: from calls of the service to [`Call`]s of the device.
+//! The gRPC service: turns its methods into [`Call`]s to the device.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,16 +26,16 @@ use crate::proto::p4::v1 as p4;
 use crate::proto::p4::v1::p4_runtime_server::{P4Runtime, P4RuntimeServer};
 use crate::store::{Reading, Step};
 
-/// How many messages may wait on a stream.
+/// Maximum messages waiting on a stream.
 const STREAM_MESSAGES: usize = 4_096;
-/// How many pages of an answer are made before other tasks have their turn.
+/// Pages of an answer that are made before other tasks run.
 const READ_STEPS: usize = 16;
-/// Streams of one connection at once.
+/// Maximum concurrent HTTP/2 streams of a connection.
 const MAX_STREAMS: u32 = 256;
-/// How long a connection is silent before its client is asked whether it is there.
+/// How long a connection may be silent before its client is probed.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
-/// Serves until it is told to end.
+/// Serves until it is told to stop.
 pub(super) async fn serve(
     bound: Bound,
     acceptor: Option<Acceptor>,
@@ -55,7 +55,7 @@ pub(super) async fn serve(
         .max_concurrent_streams(MAX_STREAMS)
         .http2_keepalive_interval(Some(KEEPALIVE))
         .serve_with_incoming(service, connections);
-    // A primary's stream never ends by itself, so there is no waiting for it.
+    // A primary's stream never ends by itself, so this does not wait for it.
     tokio::select! {
         _ = is_ending => {}
         _ = server => {}
@@ -83,7 +83,7 @@ impl Service {
     }
 }
 
-/// The peer of a call; what has no address is on this machine.
+/// The peer of a call; one without an address is on this machine.
 fn peer_of<T>(request: &Request<T>) -> Peer {
     request.extensions().get().copied().unwrap_or(Peer::Local)
 }
@@ -93,11 +93,11 @@ fn claims_of<T>(request: &Request<T>) -> Claims {
     request.extensions().get().cloned().unwrap_or_default()
 }
 
-/// An answer to a read, which is made as the client takes it.
+/// The answer to a read, made as the client takes it.
 struct Answer {
-    /// None when it has ended.
+    /// `None` once it has ended.
     reading: Option<Reading>,
-    /// The requests are kept as long as they are answered.
+    /// Keeps the requests' claim while they are answered.
     _hold: Hold,
     slot: Slot,
     bounds: Bounds,
@@ -215,7 +215,7 @@ impl P4Runtime for Service {
                     Ok(Some(message)) => Box::new(message),
                     Ok(None) => break,
                     Err(status) => {
-                        // A client that is gone hears nothing.
+                        // The client may be gone.
                         let _ = outlet.try_send(Err(status));
                         break;
                     }

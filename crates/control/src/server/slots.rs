@@ -1,8 +1,8 @@
-//! Places that are few: for handshakes that are under way, and for answers to reads.
+//! A limited number of places, for handshakes in progress and for answers to reads.
 //!
-//! Whatever takes a place gets one at once, and the oldest holder loses its own if there are too
-//! many: of the same peer if that peer has its share, else of all. So peers that hold places and do
-//! nothing delay nobody, and a peer that takes many loses its own first.
+//! A newcomer gets a place at once. If there are then too many, the oldest holder is evicted:
+//! of the same peer if that peer has used its share, else of all peers. So idle holders delay
+//! no other peer, and a peer that takes many places evicts its own first.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -12,12 +12,12 @@ use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
 
-/// Who is at the other end, as far as bounds go.
+/// The other end of a connection, for the limits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Peer {
-    /// A program on this machine, by a Unix socket.
+    /// A program on this machine, through a Unix socket.
     Local,
-    /// A host. Of an IPv6 address the network: a host has all addresses of a /64.
+    /// A host. For IPv6 this is the /64 network, since a host has all of its addresses.
     Host(IpAddr),
 }
 
@@ -33,13 +33,13 @@ impl Peer {
     }
 }
 
-/// Places, of which any copy has the same.
+/// A set of places; all clones share it.
 #[derive(Clone)]
 pub(super) struct Slots {
     shared: Arc<Mutex<Shared>>,
 }
 
-/// A place. It is given back when it is dropped.
+/// A place. Dropping it gives it back.
 pub(super) struct Slot {
     shared: Arc<Mutex<Shared>>,
     number: u64,
@@ -49,7 +49,7 @@ pub(super) struct Slot {
 struct Shared {
     max: usize,
     max_per_peer: usize,
-    /// By age.
+    /// Ordered by age.
     holders: BTreeMap<u64, (Peer, oneshot::Sender<()>)>,
     counts: HashMap<Peer, usize>,
     last: u64,
@@ -95,19 +95,19 @@ impl Slots {
         }
     }
 
-    /// How many places were taken away.
+    /// Number of evicted holders.
     pub(super) fn evicted(&self) -> u64 {
         lock(&self.shared).evicted
     }
 }
 
 impl Slot {
-    /// Ready when the place is another's.
+    /// Ready once the place has been evicted.
     pub(super) fn poll_evicted(&mut self, context: &mut Context<'_>) -> Poll<()> {
         Pin::new(&mut self.evicted).poll(context).map(|_| ())
     }
 
-    /// Waits until the place is another's.
+    /// Waits until the place is evicted.
     pub(super) async fn evicted(&mut self) {
         std::future::poll_fn(|context| self.poll_evicted(context)).await;
     }
@@ -125,7 +125,7 @@ impl Shared {
             && let Some(holder) = self.release(number)
         {
             self.evicted += 1;
-            // A holder that is gone hears nothing.
+            // The holder may be gone.
             let _ = holder.send(());
         }
     }

@@ -1,4 +1,5 @@
-//! Mutual TLS: version 1.3 only (RFC 8446), and no client without a certificate of ours.
+//! Mutual TLS, version 1.3 only (RFC 8446); every client needs a certificate of our
+//! authorities.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,16 +15,16 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 use super::listen::Listen;
 
-/// What shakes hands.
+/// Does the server side of handshakes.
 pub(super) type Acceptor = TlsAcceptor;
 
-/// The protocol that clients must ask for (RFC 7301; HTTP/2 is `h2`).
+/// The protocol that clients must request (RFC 7301; HTTP/2 is `h2`).
 pub(crate) const HTTP2: &[u8] = b"h2";
 
 /// Files in PEM form.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TlsFiles {
-    /// The server's certificate, and those between it and an authority.
+    /// The server's certificate, with those between it and an authority.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
@@ -35,7 +36,7 @@ pub struct TlsFiles {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// TLS was asked for without its files.
+    /// TLS is configured without its files.
     #[error("TLS needs a certificate, a key and the clients' authorities; give all three")]
     Missing,
     /// A file cannot be read.
@@ -43,10 +44,10 @@ pub enum TlsError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A file does not hold what it should.
+    /// A file has the wrong content.
     #[error("{}: {what}; give a file in PEM form", path.display())]
     Unusable {
         /// The file.
@@ -56,7 +57,7 @@ pub enum TlsError {
     },
 }
 
-/// What shakes hands on an address, if anything does.
+/// The acceptor for an address, if the address uses TLS.
 pub(super) fn acceptor(
     listen: &Listen,
     files: Option<&TlsFiles>,

@@ -1,4 +1,4 @@
-//! Actions of entries and members: from messages to [`ActionCall`] and back.
+//! Converts the actions of entries and members between messages and [`ActionCall`].
 
 use super::Result;
 use super::matching::number;
@@ -9,14 +9,14 @@ use crate::problem::Problem;
 use crate::proto::p4::v1 as p4;
 use crate::value::Value;
 
-/// Where an action is to stand.
+/// Where an action is used.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Entry,
     Default,
 }
 
-/// An action that a table may have at a place.
+/// Converts an action that the table may have at `place`.
 pub(super) fn call_for(
     catalog: &Catalog,
     table: &Table,
@@ -46,7 +46,7 @@ pub(super) fn call_for(
     }
 }
 
-/// An action with its arguments.
+/// Converts an action with its arguments.
 pub(super) fn call_of(catalog: &Catalog, message: &p4::Action) -> Result<ActionCall> {
     let action = catalog.actions.get(&message.action_id);
     let action = action.ok_or_else(|| unknown("action", message.action_id))?;
@@ -86,7 +86,7 @@ fn arguments_of(action: &Action, params: &[p4::action::Param]) -> Result<ActionC
     })
 }
 
-/// The message for an action.
+/// Converts an action to a message.
 pub(super) fn message_of(catalog: &Catalog, call: &ActionCall) -> p4::Action {
     let parameters = catalog.actions.get(&call.action);
     let parameters = parameters.map_or(&[][..], |action| &action.parameters);

@@ -1,4 +1,4 @@
-//! Counters, meters and registers with an index.
+//! Writes of indexed counters, meters and registers.
 
 use std::ops::Range;
 
@@ -85,7 +85,7 @@ impl Store {
     }
 }
 
-/// Which of an array a message means; no index is all of it.
+/// The cells that a message names; without an index, the whole array.
 pub(super) fn indices(index: Option<&p4::Index>, size: u64) -> Result<Range<u64>> {
     let Some(index) = index else {
         return Ok(0..size);
@@ -100,7 +100,7 @@ pub(super) fn indices(index: Option<&p4::Index>, size: u64) -> Result<Range<u64>
     }
 }
 
-/// What a counter is set to; what it does not count must be zero.
+/// The value to set a counter to; a unit that it does not count must be zero.
 pub(super) fn count_of(counter: &Counter, data: &p4::CounterData) -> Result<Count> {
     let number = |number: i64, name: &str, is_counted: bool| match u64::try_from(number) {
         Err(_) => Err(Problem::invalid(format!("a {name} of {number}"))),
@@ -115,10 +115,10 @@ pub(super) fn count_of(counter: &Counter, data: &p4::CounterData) -> Result<Coun
     })
 }
 
-/// What a meter is set to, as a marker with two rates.
+/// The rates to set a meter to, in the form of a meter with two rates.
 ///
-/// A meter with one rate and two colours is one whose two rates are the same (P4Runtime 1.5.0,
-/// "MeterEntry & DirectMeterEntry"). One with an excess burst of its own is another machine (RFC
+/// A meter with one rate and two colours is one with two equal rates (P4Runtime 1.5.0,
+/// "MeterEntry & DirectMeterEntry"). One with its own excess burst is a different meter (RFC
 /// 2697), which the data plane does not have.
 pub(super) fn rates_of(meter: &Meter, config: &p4::MeterConfig) -> Result<Rates> {
     let fields = [
@@ -163,7 +163,7 @@ pub(super) fn rates_of(meter: &Meter, config: &p4::MeterConfig) -> Result<Rates>
     })
 }
 
-/// Meters count no colours.
+/// Refuses counts per colour, which meters do not have.
 pub(super) fn no_colour_counts(is_set: bool) -> Result<()> {
     if !is_set {
         return Ok(());

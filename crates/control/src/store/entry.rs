@@ -1,4 +1,4 @@
-//! Entries of tables, default entries among them, and their counters and meters.
+//! Writes of table entries, including default entries, with their counters and meters.
 
 use bytes::Bytes;
 
@@ -13,15 +13,15 @@ use crate::problem::{Code, Problem};
 use crate::proto::p4::v1 as p4;
 use crate::proto::p4::v1::table_action::Type as ActionKind;
 
-/// The table of a number.
+/// The table with this id.
 pub(super) fn table_of(catalog: &Catalog, id: u32) -> Result<&Table> {
     catalog.tables.get(&id).ok_or_else(|| unknown("table", id))
 }
 
-/// What a message says of an entry's direct resources.
+/// The direct resources in an entry's message.
 struct Direct {
     count: Option<Count>,
-    /// The rates, and the message that they come from.
+    /// The rates, and the message they come from.
     meter: Option<(Rates, p4::MeterConfig)>,
 }
 
@@ -206,7 +206,7 @@ impl Store {
         Ok(())
     }
 
-    /// The action of an entry, in the form in which the table takes it.
+    /// Converts an entry's action to the form that the table uses.
     fn entry_action(
         &mut self,
         table: &Table,
@@ -308,7 +308,7 @@ impl Store {
         Ok(())
     }
 
-    /// What a message says of an entry's counter and meter.
+    /// Reads the counter and meter values of an entry's message.
     fn direct_of(&self, table: &Table, entry: &p4::TableEntry) -> Result<Direct> {
         let catalog = self.catalog();
         no_colour_counts(entry.meter_counter_data.is_some())?;
@@ -329,7 +329,7 @@ impl Store {
         Ok(Direct { count, meter })
     }
 
-    /// That the program has the direct meter of a table.
+    /// Checks that the program has a table's direct meter.
     fn expect_meter(&self, table: &Table, meter: u32) -> Result<()> {
         if !self.absent.contains(&meter) {
             return Ok(());
@@ -340,7 +340,7 @@ impl Store {
         )))
     }
 
-    /// The entry that a message names, which must be there.
+    /// The entry that a message names, which must exist.
     pub(super) fn entry_named<'a>(
         &self,
         catalog: &'a Catalog,
@@ -367,7 +367,7 @@ impl Store {
     }
 }
 
-/// What the target knows an action by.
+/// The target's form of an action.
 pub(super) fn reference_to(action: &EntryAction) -> ActionRef {
     match action {
         EntryAction::One(one) => one.clone(),
@@ -387,11 +387,11 @@ pub(super) fn no_meter(table: &Table) -> Problem {
     Problem::invalid(format!("table `{}` has no direct meter", table.name))
 }
 
-/// That rates are given with an action that reads the meter, as far as that is known (P4Runtime
-/// 1.4.1, section 9.1.7, "Direct Resources").
+/// Checks that rates come with an action that reads the meter, as far as that is known
+/// (P4Runtime 1.4.1, section 9.1.7, "Direct Resources").
 ///
-/// BMv2's JSON does not say which actions call the meter's `read`: simple_switch runs the meter at
-/// every hit. Of core.p4's own action it is known that it does not.
+/// BMv2's JSON does not say which actions call the meter's `read`: simple_switch runs the meter
+/// on every hit. Only core.p4's own action surely does not.
 fn expect_reader(catalog: &Catalog, table: &Table, action: Option<&p4::TableAction>) -> Result<()> {
     let Some(ActionKind::Action(action)) = action.and_then(|action| action.r#type.as_ref()) else {
         return Ok(());
@@ -407,7 +407,7 @@ fn expect_reader(catalog: &Catalog, table: &Table, action: Option<&p4::TableActi
     )))
 }
 
-/// What an entry's counter and meter are set to; a meter that is not spoken of is reset.
+/// Adds the operations for an entry's counter and meter; a meter that is not given is reset.
 fn push_direct(
     table: &Table,
     entry: &EntryRef,

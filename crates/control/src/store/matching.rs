@@ -1,8 +1,8 @@
-//! Matches of entries and value sets: from messages to [`Match`] and back.
+//! Converts the matches of entries and value sets between messages and [`Match`].
 //!
-//! What matches anything is left out of a message, and bits that do not matter are zero: so an
-//! entry has one form only (P4Runtime 1.5.0, "Match Format"). A message in another form is
-//! refused, which is what keeps "is this entry there?" a comparison of keys.
+//! A match of anything is omitted from a message, and bits that do not matter are zero, so each
+//! entry has exactly one form (P4Runtime 1.5.0, "Match Format"). A message in another form is
+//! refused. So a lookup of an entry is a comparison of keys.
 
 use super::Result;
 use crate::change::{EntryKey, Match};
@@ -29,7 +29,7 @@ pub(super) fn key_of(table: &Table, entry: &p4::TableEntry) -> Result<EntryKey> 
     }
 }
 
-/// A match for each field, from messages in any order.
+/// Converts messages in any order to a match for each field.
 pub(super) fn matches_of(fields: &[Field], messages: &[p4::FieldMatch]) -> Result<Vec<Match>> {
     let mut found: Vec<Option<Match>> = vec![None; fields.len()];
     for message in messages {
@@ -127,12 +127,12 @@ fn match_of(field: &Field, message: Option<&FieldMatchType>) -> Result<Match> {
     }
 }
 
-/// A number of a width.
+/// A number of `width` bits.
 pub(super) fn number(bytes: &[u8], width: u32) -> Result<Value> {
     Value::parse(bytes, width).map_err(out_of_range)
 }
 
-/// What a string of bytes that is no number of its width is answered with.
+/// The error for bytes that are no number of their width.
 pub(super) fn out_of_range(error: BadValue) -> Problem {
     Problem::new(Code::OutOfRange, error.to_string())
 }

@@ -1,22 +1,23 @@
-//! What controllers have written: the entities of one program, as they are to be read again.
+//! Stores what controllers have written, the entities of one program, so that they can be read.
 //!
 //! ```text
 //!   an update --> checked against the catalog and what is there --> the store, changed
 //!                                                              \--> operations for the target
 //! ```
 //!
-//! The store holds what a data plane has no use for (metadata, the form in which an action was
-//! given) and what decides whether an update is right (which entries exist, what refers to what).
-//! What packets change (counters, registers, when an entry was last met) only the target knows.
+//! The store keeps what a data plane does not need (metadata, the form in which an action was
+//! given). It also keeps what decides whether an update is valid (which entries exist, what
+//! refers to what). Only the target knows what packets change (counters, registers, times of
+//! last hits).
 //!
-//! 1. Every change of the store is made by a `put_*` function, which notes how it was before; so
-//!    [`Store::undo_to`] restores any earlier state of the same batch.
-//! 2. An update that fails leaves the store and the list of operations as they were.
-//! 3. A member is counted once for each group and each entry that refers to it, a group once for
-//!    each entry; neither goes while its count is above zero.
-//! 4. What the program does not have, though P4Info does, has no rows, and no update changes that.
-//! 5. Applied to a target that held this store's earlier state, the operations make it hold the
-//!    later one.
+//! 1. Every change of the store goes through a `put_*` function, which records the previous
+//!    state; so [`Store::undo_to`] restores any earlier state of the same batch.
+//! 2. An update that fails leaves the store and the list of operations unchanged.
+//! 3. A member's use count is the number of references from groups and entries, a group's that
+//!    from entries; neither can be deleted while its count is above zero.
+//! 4. Objects that P4Info has and the program lacks have no rows, and no update changes that.
+//! 5. Applied to a target with this store's earlier state, the operations produce the later
+//!    state.
 
 mod action;
 mod arrays;
@@ -56,13 +57,13 @@ type Result<T> = std::result::Result<T, Problem>;
 /// The entities of a program.
 pub(crate) struct Store {
     catalog: Arc<Catalog>,
-    /// Objects of the catalog that the program does not have; invariant 4.
+    /// Objects of the catalog that the program lacks; invariant 4.
     absent: BTreeSet<u32>,
     rows: Arc<Rows>,
     undo: Vec<Undo>,
 }
 
-/// How far a batch has come.
+/// A position in a batch, for undoing.
 #[derive(Clone, Copy)]
 pub(crate) struct Mark {
     undo: usize,
@@ -70,7 +71,7 @@ pub(crate) struct Mark {
 }
 
 impl Store {
-    /// A store with what the program brings along.
+    /// Creates a store with the program's own entries.
     pub(crate) fn new(catalog: Arc<Catalog>, mut initial: Initial) -> Store {
         let absent = std::mem::take(&mut initial.absent);
         let rows = Arc::new(Rows::new(&catalog, initial));
@@ -82,7 +83,7 @@ impl Store {
         }
     }
 
-    /// The store as it is now, for reading. The two share their rows until one is written.
+    /// A snapshot for reading. The two share their rows until one is written.
     fn snapshot(&self) -> Store {
         Store {
             catalog: self.catalog.clone(),
@@ -92,12 +93,12 @@ impl Store {
         }
     }
 
-    /// What the program has.
+    /// The program's P4Info.
     pub(crate) fn catalog(&self) -> &Arc<Catalog> {
         &self.catalog
     }
 
-    /// Where the store and the operations are now.
+    /// Marks the current position of the store and the operations.
     pub(crate) fn mark(&self, change: &Change) -> Mark {
         Mark {
             undo: self.undo.len(),
@@ -105,7 +106,7 @@ impl Store {
         }
     }
 
-    /// Goes back to a mark of the same batch.
+    /// Undoes everything since a mark of the same batch.
     pub(crate) fn undo_to(&mut self, mark: Mark, change: &mut Change) {
         // Invariant 1: the last change is undone first.
         while self.undo.len() > mark.undo {
@@ -115,12 +116,12 @@ impl Store {
         change.truncate(mark.operations);
     }
 
-    /// The end of a batch: its changes stay.
+    /// Ends a batch and keeps its changes.
     pub(crate) fn keep(&mut self) {
         self.undo.clear();
     }
 
-    /// Entries whose time-out was set since this was last called.
+    /// Takes the entries whose time-out was set since the last call.
     pub(crate) fn take_touched(&mut self) -> Vec<IdleEntry> {
         if self.rows.touched.is_empty() {
             return Vec::new();
@@ -128,23 +129,23 @@ impl Store {
         std::mem::take(&mut Arc::make_mut(&mut self.rows).touched)
     }
 
-    /// Whether the program does not have what this names, though P4Info does.
+    /// Whether the entity's object is in P4Info but not in the program.
     pub(crate) fn is_absent(&self, entity: &Kind) -> bool {
         object_of(entity).is_some_and(|(_, id)| self.absent.contains(&id))
     }
 
-    /// Whether a table's default entry is not as the program says.
+    /// Whether a table's default entry differs from the program's.
     pub(crate) fn has_own_default(&self, table: u32) -> bool {
         let rows = self.rows.tables.get(&table);
         rows.is_some_and(|rows| rows.default.action.is_some())
     }
 
-    /// Whether there is an entry of this match and priority.
+    /// Whether an entry with this match and priority exists.
     pub(crate) fn has_entry(&self, entry: &p4::TableEntry) -> bool {
         self.entry_named(&self.catalog, Some(entry)).is_ok()
     }
 
-    /// Changes something, and notes how it was.
+    /// Changes a row, and records its previous state.
     fn put(&mut self, state: Undo) {
         let before = Arc::make_mut(&mut self.rows).put(state);
         self.undo.push(before);
@@ -153,7 +154,7 @@ impl Store {
     /// Does one update of a batch.
     ///
     /// # Errors
-    /// If it cannot be done; invariant 2.
+    /// Fails if it cannot be done; invariant 2 holds.
     pub(crate) fn update(&mut self, update: &p4::Update, change: &mut Change) -> Result<()> {
         let mark = self.mark(change);
         let done = self.dispatch(update, change);
@@ -207,7 +208,7 @@ impl Store {
     }
 }
 
-/// The object of P4Info that an entity is of, if it is of one.
+/// The P4Info object that an entity belongs to, if any.
 fn object_of(entity: &Kind) -> Option<(&'static str, u32)> {
     let table_of = |entry: Option<&p4::TableEntry>| entry.map(|entry| ("table", entry.table_id));
     match entity {
@@ -225,7 +226,7 @@ fn object_of(entity: &Kind) -> Option<(&'static str, u32)> {
     }
 }
 
-/// That an entity which is always there was only to be modified.
+/// Proof that an update of a permanent entity is a modification.
 struct Modify;
 
 fn only_modify(kind: Type) -> Result<Modify> {
@@ -237,14 +238,14 @@ fn only_modify(kind: Type) -> Result<Modify> {
     }
 }
 
-/// A copy with bytes of its own: those of a decoded message are parts of the whole request's buffer,
-/// which they would keep.
+/// Copies a message with its own bytes. The bytes of a decoded message are slices of the
+/// request's buffer, which they would keep in memory.
 pub(crate) fn owned<M: Message + Default>(message: &M) -> M {
     let bytes = Bytes::from(message.encode_to_vec());
     M::decode(bytes).expect("what was encoded decodes")
 }
 
-/// What a number that is not in P4Info is answered with.
+/// The error for an id that is not in P4Info.
 fn unknown(kind: &str, id: u32) -> Problem {
     Problem::invalid(format!("there is no {kind} {id:#010x} in P4Info"))
 }

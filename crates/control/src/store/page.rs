@@ -1,15 +1,15 @@
-//! Which part of an answer is made at once: so many rows, from a place on.
+//! A page of an answer: a limited number of rows, starting at a place.
 //!
-//! 1. Pages of one request follow each other: the next begins where [`Page::next`] says, and what
-//!    a request names lies in exactly one of its pages.
-//! 2. A page looks at no more rows than it has room for, whether a filter passes them or not.
+//! 1. Pages of one request are consecutive: the next begins where [`Page::next`] says, and each
+//!    requested row is in exactly one page.
+//! 2. A page looks at no more rows than it has room for, whether they pass a filter or not.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
 
 use crate::change::EntryKey;
 
-/// How far a request has come: what lies before this place has been read.
+/// The progress of a request: everything before this place has been read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Place {
     /// The table, array or profile.
@@ -21,9 +21,9 @@ pub(super) struct Place {
 enum After {
     #[default]
     Nothing,
-    /// Rows with numbers: those below.
+    /// Rows below this index.
     Index(u64),
-    /// Rows with keys: up to this one.
+    /// Rows up to and including this key.
     Key(EntryKey),
 }
 
@@ -32,12 +32,12 @@ enum After {
 pub(super) struct Page {
     from: Place,
     room: usize,
-    /// Where the next page begins; none if this is the last.
+    /// Where the next page begins; `None` if this is the last.
     pub(super) next: Option<Place>,
 }
 
 impl Page {
-    /// A page of up to `room` rows.
+    /// Creates a page of up to `room` rows.
     pub(super) fn new(from: Place, room: usize) -> Page {
         Page {
             from,
@@ -46,7 +46,7 @@ impl Page {
         }
     }
 
-    /// What is known of where to begin within `id`; none if nothing of it is in this page.
+    /// Where to begin within `id`; `None` if none of it is in this page.
     fn begin(&mut self, id: u32) -> Option<After> {
         if id < self.from.id || self.next.is_some() {
             return None;
@@ -83,7 +83,7 @@ impl Page {
         start..end
     }
 
-    /// The rows with numbers that are in this page.
+    /// The numbered rows that are in this page.
     pub(super) fn numbered<'m, V>(
         &mut self,
         id: u32,
@@ -108,7 +108,7 @@ impl Page {
         found
     }
 
-    /// The rows with keys that are in this page.
+    /// The keyed rows that are in this page.
     pub(super) fn keyed<'m, V>(
         &mut self,
         id: u32,

@@ -1,10 +1,10 @@
-//! Action profiles: members, groups, and lists of actions that are given with an entry.
+//! Action profiles: members, groups, and action lists given with an entry.
 //!
-//! Tables of a profile are filled in one of two ways, never in both: with members and groups that
-//! the controller numbers, or with lists ("one shot"), which become a group and members whose
-//! numbers are ours. As the two never meet, our numbers collide with nobody's.
+//! The tables of a profile are filled in one of two ways, never both. Either the controller
+//! numbers members and groups. Or entries have lists ("one shot"), which become groups and
+//! members with our numbers. Since the two are never mixed, the numbers cannot collide.
 
-// The deprecated form of a watch port is still understood, to be refused like the other.
+// The deprecated form of a watch port is still recognised, and refused like the other.
 #![allow(deprecated)]
 
 use std::collections::BTreeSet;
@@ -21,9 +21,9 @@ use crate::proto::p4::v1::action_profile_action::WatchKind as ActionWatch;
 use crate::proto::p4::v1::action_profile_action_set::{ActionSelectionMode, SizeSemantics};
 use crate::proto::p4::v1::action_profile_group::member::WatchKind as MemberWatch;
 
-/// The greatest weight, so that sums of weights stay numbers.
+/// Maximum weight, so that sums of weights do not overflow.
 const MAX_WEIGHT: u32 = 1 << 16;
-/// The most members of a group where the program sets no limit.
+/// Maximum members of a group, if the program sets no limit.
 const MAX_GROUP: usize = 1 << 16;
 
 impl Store {
@@ -180,7 +180,7 @@ impl Store {
         Ok(members)
     }
 
-    /// A list of actions given with an entry, as a group and its members.
+    /// Creates the group and members for an entry's action list.
     pub(super) fn one_shot(
         &mut self,
         table: &Table,
@@ -246,7 +246,7 @@ impl Store {
         })))
     }
 
-    /// What is to be done when an entry no longer has its list.
+    /// Adds the operations that delete the group and members of an entry's former list.
     pub(super) fn end_one_shot(&self, table: &Table, action: &EntryAction, change: &mut Change) {
         let (Some(profile), EntryAction::OneShot(list)) = (table.profile, action) else {
             return;
@@ -297,7 +297,7 @@ fn profile_of(catalog: &Catalog, id: u32) -> Result<&Profile> {
     profile.ok_or_else(|| unknown("action profile", id))
 }
 
-/// An action that each table of the profile may have.
+/// Converts an action that every table of the profile may have.
 fn member_action(catalog: &Catalog, profile: &Profile, message: &p4::Action) -> Result<ActionCall> {
     for id in &profile.tables {
         call_for(catalog, &catalog.tables[id], message, Place::Entry)?;
@@ -305,7 +305,7 @@ fn member_action(catalog: &Catalog, profile: &Profile, message: &p4::Action) -> 
     super::action::call_of(catalog, message)
 }
 
-/// A member's weight; where there are none, each counts once.
+/// A member's weight; without weights, each counts once.
 fn weight_of(profile: &Profile, weight: i32) -> Result<u32> {
     if profile.has_no_weights {
         return match weight {
@@ -338,7 +338,7 @@ fn check_max_size(profile: &Profile, max_size: i32) -> Result<()> {
     Ok(())
 }
 
-/// Whether a group is as large as it may be; `limit` zero is what P4Info says.
+/// Checks a group's size; with `limit` zero, P4Info's limit applies.
 fn check_group_size(
     profile: &Profile,
     members: &[GroupMember],
@@ -369,7 +369,7 @@ fn check_modes(list: &p4::ActionProfileActionSet) -> Result<()> {
              give each member what it is to do",
         ));
     }
-    // Compared as numbers, so that a mode of a later version is not taken for the default.
+    // Compares numbers, so that a mode of a later version is not mistaken for the default.
     let mode = ActionSelectionMode::DefaultModeDeterminedByActionSelector as i32;
     let size = SizeSemantics::DefaultSizeDeterminedByActionSelector as i32;
     if list.action_selection_mode == mode && list.size_semantics == size {

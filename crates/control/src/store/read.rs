@@ -1,7 +1,7 @@
-//! Reading: each entity of a request is a filter, and gives the entities that pass it.
+//! Reads entities: each entity of a request is a filter.
 //!
-//! A number that is zero, and an index, key or match that is not set, passes everything. What
-//! packets change is asked of the target, for all rows of a table at once.
+//! A zero number, or an index, key or match that is not set, matches everything. Values that
+//! packets change come from the target, for all rows of a table at once.
 
 use super::action::message_of;
 use super::arrays::{indices, no_colour_counts};
@@ -20,7 +20,7 @@ use crate::proto::p4::v1::packet_replication_engine_entry::Type as Replication;
 use crate::proto::p4::v1::table_action::Type as ActionKind;
 use crate::target::EntryState;
 
-/// A store, the values that packets change, and which part of the answers is asked for.
+/// A store, the values that packets change, and the page to read.
 pub(super) struct Reader<'a> {
     pub(super) store: &'a Store,
     pub(super) values: &'a mut dyn Values,
@@ -28,10 +28,10 @@ pub(super) struct Reader<'a> {
 }
 
 impl Store {
-    /// All that requests ask for, at once.
+    /// Reads all requests at once.
     ///
     /// # Errors
-    /// Of the first that asks for what does not exist.
+    /// Returns the first problem of a request that names something unknown.
     pub(crate) fn read_all(
         &self,
         mut values: Live<'_>,
@@ -51,10 +51,10 @@ impl Store {
 }
 
 impl<'s> Reader<'s> {
-    /// Appends what one entity of a request asks for.
+    /// Appends the entities that one request matches.
     ///
     /// # Errors
-    /// If it asks for what does not exist; then nothing is appended.
+    /// Fails if the request names something unknown; then it appends nothing.
     pub(super) fn read(&mut self, request: &p4::Entity, found: &mut Vec<p4::Entity>) -> Result<()> {
         let Some(request) = &request.entity else {
             return Err(Problem::invalid(
@@ -73,7 +73,7 @@ impl<'s> Reader<'s> {
             Kind::PacketReplicationEngineEntry(filter) => self.replications(filter, found),
             Kind::ValueSetEntry(filter) => self.value_sets(filter, found),
             Kind::DigestEntry(filter) => self.digests(filter, found),
-            // There is no extern type of v1model's own, so all of them are none.
+            // v1model has no extern types, so a read of all of them finds none.
             Kind::ExternEntry(filter) if filter.extern_type_id == 0 => Ok(()),
             Kind::ExternEntry(filter) => Err(unknown("extern type", filter.extern_type_id)),
         }
@@ -100,7 +100,8 @@ impl<'s> Reader<'s> {
         self.entries_of(table, filter, false, found).map_err(at)
     }
 
-    /// The entries of one table; of all tables, what a table does not have is left out.
+    /// The entries of one table; in a read of all tables, resources that a table lacks are
+    /// omitted.
     fn entries_of(
         &mut self,
         table: &Table,
@@ -153,7 +154,7 @@ impl<'s> Reader<'s> {
         Ok(())
     }
 
-    /// The entries that a filter passes.
+    /// The entries that match a filter.
     fn chosen(
         &mut self,
         table: &Table,
@@ -250,8 +251,8 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// The entries whose direct resource is asked for: one, all of a table, or all of all tables
-    /// that have one.
+    /// The entries whose direct resource is requested: one entry, all of a table, or all of
+    /// every table with such a resource.
     fn direct(
         &mut self,
         filter: Option<&p4::TableEntry>,
@@ -527,8 +528,8 @@ impl<'s> Reader<'s> {
 }
 
 impl Store {
-    /// An entry as an idle-timeout notification names it, and its time-out in nanoseconds; none
-    /// if it is gone or has none.
+    /// An entry as named by an idle-timeout notification, with its time-out in nanoseconds;
+    /// `None` if the entry or its time-out no longer exists.
     #[allow(deprecated)]
     pub(crate) fn idle_message(&self, table: u32, key: &EntryKey) -> Option<(p4::TableEntry, u64)> {
         let row = self.rows.tables.get(&table)?.entries.get(key)?;
@@ -546,7 +547,7 @@ impl Store {
     }
 }
 
-/// A message that has nothing but what names an entry.
+/// A message with only the fields that identify an entry.
 fn name_of(table: &Table, entry: &EntryRef) -> p4::TableEntry {
     match entry {
         EntryRef::Default => p4::TableEntry {
@@ -568,10 +569,10 @@ fn has_controller_metadata(filter: &p4::TableEntry, metadata: u64) -> bool {
     filter.controller_metadata == 0 || filter.controller_metadata == metadata
 }
 
-/// What P4Info says that the counter counts; the data plane counts both, whatever it says.
+/// The units that P4Info says the counter counts; the data plane always counts both.
 ///
-/// The other number stays zero, so that what is read can be written again (P4Runtime 1.4.1, section
-/// 8.2, "Read-Write Symmetry").
+/// The other number stays zero, so that the result can be written again (P4Runtime 1.4.1,
+/// section 8.2, "Read-Write Symmetry").
 fn data_of(counter: &Counter, count: Count) -> p4::CounterData {
     let number = |is_counted: bool, number: u64| match is_counted {
         true => i64::try_from(number).unwrap_or(i64::MAX),

@@ -1,10 +1,9 @@
 //! An answer to `Read` that is made while it is sent.
 //!
-//! A [`Reading`] holds the state as it was when the call was handled: the store's rows, which it
-//! shares with the store until one of them is written, and the values that its requests name,
-//! each once ([`Recorded`]). So whatever is written while it is sent is not in it (P4Runtime
-//! 1.5.0, "Parallelism of Read and Write Requests"), it needs no lock, and a reader that is slow
-//! makes nobody else wait.
+//! A [`Reading`] holds the state from when the call was handled: the store's rows, shared with
+//! the store until one of them is written, and each value that its requests name, once
+//! ([`Recorded`]). So it excludes later writes (P4Runtime 1.5.0, "Parallelism of Read and Write
+//! Requests") and needs no lock, and a slow reader delays no other.
 //!
 //! 1. It holds no more of the answer than one message and one page.
 //! 2. A step looks at no more than one page of rows.
@@ -20,20 +19,20 @@ use super::values::{Live, Recorded};
 use crate::problem::{Failure, Problem, Verdicts};
 use crate::proto::p4::v1 as p4;
 
-/// The most rows that a step looks at.
+/// Maximum rows that a step looks at.
 const PAGE_ROWS: usize = 256;
-/// The most entities of one message of an answer.
+/// Maximum entities in one message of an answer.
 const MAX_ENTITIES: usize = 1_024;
-/// The most bytes of one: clients take 4 MiB unless they ask for more.
+/// Maximum bytes of one message: clients accept 4 MiB by default.
 const MAX_RESPONSE_BYTES: usize = 1 << 20;
 
-/// An answer to `Read`: its messages, one after the other, and the status after them.
+/// An answer to `Read`: its messages in order, then its status.
 pub struct Reading {
-    /// None if the call fails as a whole.
+    /// `None` if the call fails as a whole.
     state: Option<(Store, Recorded)>,
     requests: std::vec::IntoIter<p4::Entity>,
     current: Option<(p4::Entity, Place)>,
-    /// What was found and is in no message yet.
+    /// Entities that were found and are in no message yet.
     page: VecDeque<p4::Entity>,
     message: Vec<p4::Entity>,
     message_bytes: usize,
@@ -41,19 +40,19 @@ pub struct Reading {
     problem: Option<Problem>,
 }
 
-/// What a step of a reading gives.
+/// The result of a step.
 #[derive(Debug)]
 pub(crate) enum Step {
     /// A message.
     Message(p4::ReadResponse),
-    /// Nothing yet.
+    /// No message yet.
     Working,
-    /// There are no more messages; [`Reading::end`] is the status.
+    /// No more messages; [`Reading::end`] returns the status.
     End,
 }
 
 impl Reading {
-    /// The answer to requests.
+    /// Starts an answer to `requests`.
     pub(crate) fn new(store: &Store, mut live: Live<'_>, requests: Vec<p4::Entity>) -> Reading {
         match Recorded::new(store, &mut live, &requests) {
             Ok(recorded) => Reading {
@@ -65,7 +64,7 @@ impl Reading {
         }
     }
 
-    /// An answer without messages.
+    /// Creates an answer without messages.
     pub(crate) fn refused(problem: Option<Problem>) -> Reading {
         Reading {
             state: None,
@@ -79,7 +78,7 @@ impl Reading {
         }
     }
 
-    /// Goes on by a page.
+    /// Advances by one page.
     pub(crate) fn step(&mut self) -> Step {
         if self.page.is_empty() && !self.read_page() {
             return match self.message.is_empty() {
@@ -101,10 +100,10 @@ impl Reading {
         Step::Working
     }
 
-    /// The status of the call, when there are no more messages.
+    /// The status of the call, once there are no more messages.
     ///
     /// # Errors
-    /// Of the call as a whole, or with a verdict for each request.
+    /// The failure of the call as a whole, or a verdict for each request.
     pub fn end(&mut self) -> Result<(), Failure> {
         if let Some(problem) = self.problem.take() {
             return Err(problem.into());
@@ -115,7 +114,7 @@ impl Reading {
         }
     }
 
-    /// How many entities it holds: invariant 1.
+    /// Number of entities it holds: invariant 1.
     #[cfg(test)]
     pub(crate) fn held(&self) -> usize {
         self.page.len() + self.message.len()
@@ -128,7 +127,7 @@ impl Reading {
         }
     }
 
-    /// Reads the next page; `false` if there are no more.
+    /// Reads the next page; `false` if there is none.
     fn read_page(&mut self) -> bool {
         let Some((store, recorded)) = &mut self.state else {
             return false;
@@ -198,7 +197,7 @@ mod tests {
             let (_, recorded) = reading.state.as_ref().expect("it was not refused");
             recorded.count_of_counters()
         };
-        // One each, although they are asked for 20,000 times.
+        // Each is recorded once, although it is requested 20,000 times.
         let cells = recorded(&reading);
         assert!(cells > 0 && cells < 10_000, "{cells}");
         let (mut messages, mut entities) = (0, 0);

@@ -1,4 +1,4 @@
-//! Multicast groups and clone sessions.
+//! Writes of multicast groups and clone sessions.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ use crate::proto::p4::v1 as p4;
 use crate::proto::p4::v1::packet_replication_engine_entry::Type as EntryKind;
 use crate::proto::p4::v1::replica::PortKind;
 
-/// The greatest multicast group and instance: v1model's `mcast_grp` and `egress_rid` have 16 bits.
+/// Maximum multicast group and instance: v1model's `mcast_grp` and `egress_rid` have 16 bits.
 const MAX_GROUP: u32 = 0xffff;
-/// The greatest clone session: BMv2's mirroring has 15 bits for it.
+/// Maximum clone session: BMv2's mirroring has 15 bits for it.
 const MAX_SESSION: u32 = 0x7fff;
-/// The most copies of one packet.
+/// Maximum copies of one packet.
 const MAX_REPLICAS: usize = 1 << 12;
 /// The width of a port's number.
 const PORT_BITS: u32 = 32;

@@ -10,14 +10,14 @@ use crate::p4info::Catalog;
 use crate::proto::p4::v1 as p4;
 use crate::target::Initial;
 
-/// An entry of a table that may be idle, as the session's timers know it.
+/// An entry with a time-out, as identified by the session's timers.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct IdleEntry {
     pub(crate) table: u32,
     pub(crate) key: EntryKey,
 }
 
-/// All that is stored. A copy shares what is large until one of the two changes it.
+/// All rows. A clone shares large parts until one of the two changes them.
 #[derive(Clone, Default)]
 pub(super) struct Rows {
     pub(super) tables: BTreeMap<u32, Arc<TableRows>>,
@@ -37,7 +37,7 @@ pub(super) struct Rows {
 pub(super) struct TableRows {
     pub(super) entries: BTreeMap<EntryKey, Entry>,
     pub(super) default: DefaultEntry,
-    /// The default action that the program says.
+    /// The program's own default action.
     pub(super) initial_default: Option<ActionCall>,
 }
 
@@ -52,12 +52,12 @@ pub(super) struct Entry {
     pub(super) is_const: bool,
 }
 
-/// What an entry does, in the form in which it was written.
+/// An entry's action, in the form in which it was written.
 #[derive(Clone, Debug)]
 pub(super) enum EntryAction {
     /// An action, a member or a group.
     One(ActionRef),
-    /// A list of actions, with the numbers of the group and the members that stand for it.
+    /// An action list, with the numbers of the group and members created for it.
     OneShot(Box<OneShot>),
 }
 
@@ -71,7 +71,7 @@ pub(super) struct OneShot {
 /// A default entry as it was written.
 #[derive(Clone, Default, Debug)]
 pub(super) struct DefaultEntry {
-    /// The action, if it is not the program's.
+    /// The action, if it differs from the program's.
     pub(super) action: Option<ActionCall>,
     pub(super) metadata: Bytes,
     pub(super) controller_metadata: u64,
@@ -82,14 +82,14 @@ pub(super) struct DefaultEntry {
 pub(super) struct ProfileRows {
     pub(super) members: BTreeMap<u32, ActionCall>,
     pub(super) groups: BTreeMap<u32, Group>,
-    /// How many groups and entries refer to a member, and how many entries to a group.
+    /// Use counts: of members by groups and entries, of groups by entries.
     pub(super) member_uses: BTreeMap<u32, usize>,
     pub(super) group_uses: BTreeMap<u32, usize>,
-    /// Numbers of groups and members that stand for one-shot lists.
+    /// Numbers of groups and members created for one-shot lists.
     pub(super) hidden: BTreeSet<u32>,
     /// Entries with one-shot lists.
     pub(super) one_shots: usize,
-    /// The number that was last given to a part of a one-shot list.
+    /// The last number given to a part of a one-shot list.
     pub(super) last_hidden: u32,
 }
 
@@ -99,14 +99,14 @@ pub(super) struct Group {
     pub(super) max_size: i32,
 }
 
-/// The rates of an array of meters: of all, and of those that were written alone since.
+/// The rates of an array of meters: those for all, and those written to single cells since.
 #[derive(Clone, Default, Debug)]
 pub(super) struct MeterRows {
     pub(super) all: Option<p4::MeterConfig>,
     pub(super) single: BTreeMap<u64, Option<p4::MeterConfig>>,
 }
 
-/// A state of one row: what it is to be, or what it was.
+/// A state of one row: the new one, or the previous one.
 pub(super) enum Undo {
     Entry(u32, EntryKey, Option<Box<Entry>>),
     Default(u32, Box<DefaultEntry>),
@@ -157,7 +157,7 @@ impl Rows {
         rows
     }
 
-    /// Gives a row a state; what it was comes back.
+    /// Sets the state of a row, and returns its previous state.
     pub(super) fn put(&mut self, state: Undo) -> Undo {
         match state {
             Undo::Entry(table, key, entry) => self.put_entry(table, key, entry),
@@ -228,7 +228,7 @@ impl Rows {
 }
 
 impl ProfileRows {
-    /// Invariant 3 of the store: an entry refers to what its action names.
+    /// Invariant 3 of the store: counts an entry's references.
     fn acquire(&mut self, action: &EntryAction) {
         match action {
             EntryAction::One(ActionRef::Call(_)) => {}

@@ -1,4 +1,4 @@
-//! Value sets of the parser, and which digests are sent.
+//! Writes of the parser's value sets, and of digest settings.
 
 use super::matching::matches_of;
 use super::rows::Undo;
@@ -76,7 +76,7 @@ impl Store {
         Ok(())
     }
 
-    /// How a digest is sent, if it is.
+    /// How a digest is sent; `None` if it is disabled.
     pub(crate) fn digest_config(&self, id: u32) -> Option<&p4::digest_entry::Config> {
         self.rows.digests.get(&id)
     }

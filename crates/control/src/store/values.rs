@@ -1,8 +1,8 @@
-//! What a read knows of counters, registers and entries: asked of the target, or recorded.
+//! The values of counters, registers and entries for a read: live, or recorded.
 //!
-//! [`Live`] asks the target, [`Recorded`] was asked once, when its read began. A recording has
-//! each value once, however often the requests of a read name it: so its size is bounded by the
-//! program's state, and not by what a client asks for.
+//! [`Live`] asks the target; [`Recorded`] has the answers from when its read began. A recording
+//! has each value once, however often the requests name it. So its size is bounded by the
+//! program's state, not by the client's requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -18,10 +18,10 @@ use crate::proto::p4::v1::entity::Entity as Kind;
 use crate::target::{EntryState, Side, Target};
 use crate::value::Value;
 
-/// How many values the target is asked for at once: it answers no packet meanwhile.
+/// Maximum values requested from the target at once: it handles no packet meanwhile.
 const STRIDE: usize = 4_096;
 
-/// What packets change.
+/// Values that packets change.
 pub(crate) trait Values {
     /// As [`Target::counts`].
     fn counts(&mut self, counter: u32, indices: Range<u64>) -> Result<Vec<Count>>;
@@ -51,22 +51,22 @@ impl Values for Live<'_> {
     }
 }
 
-/// The values that a read's requests name, as they were at its beginning.
+/// The values that a read's requests name, from when the read began.
 #[derive(Default)]
 pub(crate) struct Recorded {
     counts: BTreeMap<u32, BTreeMap<u64, Count>>,
     registers: BTreeMap<u32, BTreeMap<u64, Vec<Value>>>,
-    /// By table, and by entry; none is the default entry.
+    /// By table and entry; `None` is the default entry.
     states: BTreeMap<u32, BTreeMap<Option<EntryKey>, EntryState>>,
-    /// Arrays and tables that are recorded whole.
+    /// Arrays and tables that are recorded completely.
     whole: BTreeSet<u32>,
 }
 
 impl Recorded {
-    /// Records what requests name; a request that names what does not exist is passed over.
+    /// Records the values that requests name; skips requests that name something unknown.
     ///
     /// # Errors
-    /// If the target does not answer.
+    /// Fails if the target does not answer.
     pub(super) fn new(
         store: &Store,
         live: &mut Live<'_>,
@@ -99,13 +99,13 @@ impl Recorded {
         Ok(recorded)
     }
 
-    /// How many counters it has.
+    /// Number of recorded counters.
     #[cfg(test)]
     pub(super) fn count_of_counters(&self) -> usize {
         self.counts.values().map(BTreeMap::len).sum()
     }
 
-    /// The values of an array that are yet to be recorded.
+    /// The values of an array that are not recorded yet.
     fn missing(
         &mut self,
         id: u32,
@@ -241,7 +241,7 @@ fn name(entry: &EntryRef) -> Option<EntryKey> {
     }
 }
 
-/// What would be asked for and was not recorded: the two follow the same filters.
+/// The error for a value that was not recorded; impossible, as both sides use the same filters.
 fn unrecorded() -> Problem {
     Problem::new(Code::Internal, "the read did not record it; report this")
 }
