@@ -1,8 +1,8 @@
 //! The result of planning a write: operations on a program's state, in order.
 //!
-//! The creator of a [`Change`] has checked it against P4Info and against the store: ids exist,
-//! widths fit, entries to insert are new, and entries to delete exist. So a target refuses only
-//! for reasons that it alone knows, such as its own limit.
+//! A [`Change`] is already checked against P4Info and the store: ids exist, widths fit, entries
+//! to insert are new, and entries to delete exist. So a target refuses only for reasons that it
+//! alone knows, such as its own limit.
 //!
 //! A list of actions given with an entry ("one shot") is a group with members here, with
 //! numbers that are otherwise unused.
@@ -158,7 +158,7 @@ pub struct EntryKey {
     pub matches: Vec<Match>,
 }
 
-/// What a field of an entry matches.
+/// The match of one field of an entry.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Match {
     /// Any value.

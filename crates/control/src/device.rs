@@ -339,8 +339,7 @@ impl<T: Target> Device<T> {
         self.follow_writes(now);
     }
 
-    /// Handles `Read`: takes a snapshot of the state; the answer is made from it while it is
-    /// sent.
+    /// Handles `Read` by a snapshot; the answer is made from it while it is sent.
     pub fn read(&mut self, request: p4::ReadRequest) -> Reading {
         if let Err(problem) = self.check_device(request.device_id) {
             return Reading::refused(Some(problem));
@@ -382,8 +381,7 @@ impl<T: Target> Device<T> {
         Err(no_device(device, self.config.device_id))
     }
 
-    /// The state that reads and writes concern: the saved one if there is one, else the running
-    /// one.
+    /// The state that reads and writes concern: the saved one if any, else the running one.
     fn current(&mut self) -> Option<(&mut Store, &mut T, Side)> {
         let (pipeline, side) = match &mut self.saved {
             Some(pipeline) => (pipeline, Side::Saved),

@@ -1,4 +1,4 @@
-//! A data plane that forwards nothing and stores what is written, for tests of sessions.
+//! A data plane that forwards nothing and stores all writes, for tests of sessions.
 //!
 //! It is the simple twin of the engine: a map for each kind of row. It does a change on a copy
 //! of everything, which replaces the original if the whole change succeeded. It also checks

@@ -315,8 +315,10 @@ fn updates_of(entity: Kind, from: &Store, to: &Store) -> Vec<p4::Update> {
     vec![update(kind, entity)]
 }
 
-/// The same for a table entry with its counter and meter, which have their own updates: those
-/// of a constant entry can be written although the entry cannot.
+/// The same for a table entry with its counter and meter.
+///
+/// Counter and meter have their own updates: those of a constant entry can be written although
+/// the entry cannot.
 fn entry_updates_of(mut entry: p4::TableEntry, from: &Store, to: &Store) -> Vec<p4::Update> {
     let catalog = to.catalog();
     let table = catalog.tables.get(&entry.table_id);

@@ -6,7 +6,7 @@
 //! 1. A status fits into the 8 KB of metadata that a gRPC client accepts by default (P4Runtime
 //!    1.5.0, "gRPC Metadata Maximum Size"). Where the details of a batch do not fit, their
 //!    texts are cut. If that is not enough, the status has the details of the first updates
-//!    only, and its message counts the failures among the rest and names the first.
+//!    only. Its message then counts the failures among the rest and names the first.
 
 use std::fmt;
 

@@ -5,8 +5,8 @@
 //! hands it over. The return of [`Target::apply`] is the barrier: from then on no packet sees
 //! the older state.
 //!
-//! There are two implementations: [`Model`](crate::model::Model), which only stores what is
-//! written, for tests of sessions, and the engine, which runs programs.
+//! There are two implementations: [`Model`](crate::model::Model), which only stores writes, for
+//! tests of sessions, and the engine, which runs programs.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -32,8 +32,9 @@ pub struct Initial {
     pub entries: Vec<InitialEntry>,
     /// Its default actions, by table.
     pub defaults: Vec<(u32, ActionCall)>,
-    /// Objects of P4Info that the program lacks, since no packet can reach them: they read as
-    /// empty, and cannot be written.
+    /// Objects of P4Info that the program lacks.
+    ///
+    /// No packet can reach them. They read as empty, and cannot be written.
     pub absent: BTreeSet<u32>,
 }
 

@@ -416,8 +416,9 @@ fn entries_are_ordered_by_the_numbers_of_the_json() {
     assert_eq!(bed.port(0x12, 0x37), Some(3));
 }
 
-/// `entries` without `const` can be added to, changed and deleted (section 9.1.5), up to the
-/// size in P4Info, which the JSON lacks.
+/// `entries` without `const` accept writes, up to P4Info's size.
+///
+/// They can be added to, changed and deleted (section 9.1.5). The JSON lacks the size.
 #[test]
 fn preinitialized_tables_are_written_to() {
     let value = with_entries();
@@ -549,8 +550,9 @@ fn of_removed(entry: p4::TableEntry) -> [Kind; 7] {
     ]
 }
 
-/// P4Info that has more than the program: removed objects are empty and cannot be written, and
-/// the rest is unchanged.
+/// P4Info may have more than the program.
+///
+/// Removed objects are empty and cannot be written; the rest is unchanged.
 #[test]
 fn what_the_compiler_removed_is_absent() {
     let value = program(&[("a", "exact")], &[]);
@@ -694,8 +696,9 @@ fn session(port: p4::replica::PortKind) -> Kind {
     })
 }
 
-/// The program's ports have nine bits: 512 would be mistaken for port 0. (P4Runtime 1.4.1,
-/// section 8.3, "Bytestrings": a number that does not fit is out of range.)
+/// The program's ports have nine bits: 512 would be mistaken for port 0.
+///
+/// (P4Runtime 1.4.1, section 8.3, "Bytestrings": a number that does not fit is out of range.)
 #[test]
 fn ports_of_replicas_fit_the_program() {
     use p4::replica::PortKind;

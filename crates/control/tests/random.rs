@@ -1,4 +1,4 @@
-//! Random batches: reads return what was written, and the target's state follows from it.
+//! Random batches: reads return the written entities, and the target has the same.
 //!
 //! The reference is a plain map from an entity's name to the entity, changed only by each
 //! update with a good verdict. After each batch all reads equal the map. A model that got every

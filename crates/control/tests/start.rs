@@ -129,8 +129,7 @@ fn entries_are_met_by_packets_as_if_they_were_written_directly() {
     assert!(compare(PROGRAM, COMMANDS) > 100);
 }
 
-/// The router with its next hops in an action profile, and the known Ethernet types in a value
-/// set.
+/// The router with next hops in an action profile and Ethernet types in a value set.
 fn indirect() -> String {
     let mut value: serde_json::Value = serde_json::from_str(PROGRAM).expect("JSON");
     let pipeline = &mut value["pipelines"][0];

@@ -1,5 +1,6 @@
-//! Measures the cost of one packet in chains of one, ten, thirty and fifty tables, and in
-//! B-Cache's four cases.
+//! Measures the cost of one packet in chains of tables and in B-Cache's four cases.
+//!
+//! The chains have one, ten, thirty and fifty tables.
 //!
 //! Each program runs without a cache, with a traversal cache that always hits, with one that
 //! always misses, and with a behaviour cache that hits.

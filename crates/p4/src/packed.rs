@@ -1,4 +1,4 @@
-//! Packs words of a frame into the words of a key, and hashes it, for both caches.
+//! Packs words of a frame into a key, and hashes it, for both caches.
 //!
 //! ```text
 //!   word of the key = part << shift | part << shift | ...           parts are words of the frame
@@ -39,8 +39,9 @@ pub(crate) struct Packing {
 }
 
 impl Packing {
-    /// Creates a packing for keys of `words` words from `parts`: word of the frame, word of the
-    /// key, shift.
+    /// Creates a packing for keys of `words` words.
+    ///
+    /// A part is a word of the frame, a word of the key, and a shift.
     pub(crate) fn new(words: usize, parts: impl IntoIterator<Item = (u32, usize, u32)>) -> Packing {
         let mut parts: Vec<_> = parts.into_iter().collect();
         parts.sort_unstable_by_key(|&(_, into, shift)| (into, shift));

@@ -110,8 +110,9 @@ fn run_bytes(program: Program) -> u64 {
     target.counts().received
 }
 
-/// The entries of the four cases: every command is read and written, and a packet that they
-/// route leaves with its time to live decremented and its checksum right.
+/// The entries of the four cases: every command is read and written.
+///
+/// A packet that they route leaves with its time to live decremented and its checksum right.
 #[test]
 fn the_entries_of_the_four_cases_are_written() {
     for case in 1..=4 {
@@ -166,8 +167,10 @@ fn the_entries_of_the_four_cases_are_written() {
     }
 }
 
-/// The behaviour cache (B-Cache) changes nothing: for every vector of p4c and the four cases
-/// with their entries, the chains, and the large data planes without entries.
+/// The behaviour cache (B-Cache) changes no result.
+///
+/// This covers every vector of p4c and the four cases with their entries, the chains, and the
+/// large data planes without entries.
 #[test]
 fn behaviors_remembered_are_behaviors_walked() {
     let mut hits = 0;
@@ -309,8 +312,10 @@ fn a_register_at_a_copied_index_is_remembered() {
     assert_eq!((counts.hits, counts.installed), (8, 4), "{counts:?}");
 }
 
-/// Programs with B-Cache's table and detector behave as without: p4c's vectors, the four cases
-/// with their entries, the chains and the large data planes. Some have nothing to cache.
+/// Programs with B-Cache's table and detector behave as without.
+///
+/// This covers p4c's vectors, the four cases with their entries, the chains and the large data
+/// planes. Some have nothing to cache.
 #[test]
 fn transformed_programs_do_what_they_did() {
     let (mut refused, mut hits, mut installed) = (Vec::new(), 0, 0);

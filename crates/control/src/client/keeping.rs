@@ -31,7 +31,7 @@ use crate::proto::p4::v1 as p4;
 use crate::proto::p4::v1::stream_message_request::Update as Request;
 use crate::proto::p4::v1::stream_message_response::Update as Response;
 
-/// Limits of a list of reports: how long the switch waits for more reports, and for our answer.
+/// How the switch sends lists of reports: their maximum size and its time-outs.
 const LIST: p4::digest_entry::Config = p4::digest_entry::Config {
     max_timeout_ns: 1_000_000,
     max_list_size: 64,

@@ -109,7 +109,7 @@ fn said(failure: &Failure) -> String {
         Failure::Parts(verdicts) => {
             let refused = |verdict: &Result<(), Problem>| {
                 let problem = verdict.as_ref().err()?;
-                // Aborted updates would have been done, but for another one.
+                // Aborted updates failed only because of another one.
                 (problem.code != Code::Aborted).then(|| problem.to_string())
             };
             let found = verdicts.iter().find_map(refused);
@@ -160,8 +160,9 @@ impl Client {
         Some(election(self.config.election_id))
     }
 
-    /// Gives the switch a program, which it checks and then runs with the program's own entries
-    /// only.
+    /// Gives the switch a program.
+    ///
+    /// The switch checks it, then runs it with the program's own entries only.
     ///
     /// # Errors
     /// Fails if the switch refuses it.

@@ -53,8 +53,7 @@ pub(super) type ErrorNames = BTreeMap<u64, String>;
 /// A table of the program.
 #[derive(Debug, Default)]
 pub(super) struct BoundTable {
-    /// `None` for an absent table, or one that always runs one action: the program has no such
-    /// table.
+    /// `None` if the program has no such table: it is absent, or always runs one action.
     pub(super) table: Option<TableId>,
     /// For each part of the program's key, the field of P4Info.
     pub(super) parts: Vec<Part>,
@@ -73,8 +72,9 @@ pub(super) struct Part {
     pub(super) shift: u32,
     /// The match kind in P4Info.
     pub(super) asked: MatchKind,
-    /// Number of bits in both: a slice has fewer than the program's field, a translated field
-    /// has more.
+    /// Number of bits in both fields.
+    ///
+    /// A slice has fewer bits than the program's field, a translated field has more.
     pub(super) shared: u32,
     /// The names of its values, if it is of type `error`.
     pub(super) names: Option<Arc<ErrorNames>>,

@@ -294,8 +294,10 @@ fn part_of(part: &Part, key: &EntryKey) -> Result<P4Match> {
     Ok(found)
 }
 
-/// A match on a field of type `error`, whose values are the names of its members (P4Runtime
-/// 1.4.1, section 8.4.5, "enum, serializable enum and error").
+/// Converts a match on a field of type `error`.
+///
+/// Its values are the names of its members (P4Runtime 1.4.1, section 8.4.5, "enum, serializable
+/// enum and error").
 fn error_of(names: &ErrorNames, matched: &Match) -> Result<P4Match> {
     let value = match matched {
         Match::Any => return Ok(P4Match::Any),

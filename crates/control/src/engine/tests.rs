@@ -1,4 +1,4 @@
-//! Tests a session on the real data plane: packets see what is written.
+//! Tests a session on the real data plane: packets see every write.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

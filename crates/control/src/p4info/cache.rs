@@ -10,8 +10,10 @@ const COUNTER_BITS: i32 = 16;
 /// Counters in a row of the detector.
 const ROW: i32 = 1 << 16;
 
-/// Returns the P4Info with the tables `bcache.begin` and `bcache.cache`, their actions, and the
-/// detector's registers and digest added.
+/// Adds the cache's objects to P4Info.
+///
+/// These are the tables `bcache.begin` and `bcache.cache`, their actions, and the detector's
+/// registers and digest.
 pub fn with_cache(p4info: &info::P4Info, plan: &Plan) -> info::P4Info {
     let mut new = p4info.clone();
     let mut ids = Ids::of(p4info);

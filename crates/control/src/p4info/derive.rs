@@ -65,7 +65,7 @@ struct Deriver<'p> {
 }
 
 impl<'p> Deriver<'p> {
-    /// Assigns ids to all names of each kind, in the order of the names, as p4c does.
+    /// Assigns ids to the names of each kind, in name order as in p4c.
     fn number_all(&mut self) {
         let program = self.program;
         let arrays = &program.arrays;

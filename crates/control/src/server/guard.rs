@@ -25,7 +25,7 @@ use super::budget::{Claim, NoRoom};
 use super::decoded::Walk;
 use super::slots::Peer;
 
-/// The memory of a message beside its bytes and elements.
+/// The memory of a message apart from its bytes and elements.
 const MESSAGE_BYTES: u64 = 1_024;
 /// Bytes of an answer that are sent at a time.
 const PIECE_BYTES: usize = 16 << 10;

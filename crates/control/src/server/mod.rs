@@ -101,8 +101,10 @@ pub struct ServerLimits {
     pub max_streams: usize,
     /// Streams and other calls of one peer.
     pub max_streams_per_peer: usize,
-    /// The largest message that is accepted; configurations of large programs have some
-    /// megabytes (P4Runtime 1.5.0, "gRPC Server Maximum Receive Message Size").
+    /// The largest message that is accepted.
+    ///
+    /// Configurations of large programs have some megabytes (P4Runtime 1.5.0, "gRPC Server
+    /// Maximum Receive Message Size").
     pub max_message_bytes: usize,
     /// Memory of all messages, as bytes and decoded, until they are handled.
     pub message_bytes: u64,

@@ -100,7 +100,7 @@ pub(super) fn indices(index: Option<&p4::Index>, size: u64) -> Result<Range<u64>
     }
 }
 
-/// The value to set a counter to; a unit that it does not count must be zero.
+/// Reads a counter's new value; a unit that it does not count must be zero.
 pub(super) fn count_of(counter: &Counter, data: &p4::CounterData) -> Result<Count> {
     let number = |number: i64, name: &str, is_counted: bool| match u64::try_from(number) {
         Err(_) => Err(Problem::invalid(format!("a {name} of {number}"))),

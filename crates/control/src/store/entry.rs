@@ -387,8 +387,9 @@ pub(super) fn no_meter(table: &Table) -> Problem {
     Problem::invalid(format!("table `{}` has no direct meter", table.name))
 }
 
-/// Checks that rates come with an action that reads the meter, as far as that is known
-/// (P4Runtime 1.4.1, section 9.1.7, "Direct Resources").
+/// Checks that rates come with an action that reads the meter, as far as known.
+///
+/// The rule is in P4Runtime 1.4.1, section 9.1.7, "Direct Resources".
 ///
 /// BMv2's JSON does not say which actions call the meter's `read`: simple_switch runs the meter
 /// on every hit. Only core.p4's own action surely does not.

@@ -1,6 +1,6 @@
 //! Converts the matches of entries and value sets between messages and [`Match`].
 //!
-//! A match of anything is omitted from a message, and bits that do not matter are zero, so each
+//! A match of anything is omitted from a message, and bits that do not matter are zero. So each
 //! entry has exactly one form (P4Runtime 1.5.0, "Match Format"). A message in another form is
 //! refused. So a lookup of an entry is a comparison of keys.
 

@@ -13,8 +13,8 @@
 //! 1. Every change of the store goes through a `put_*` function, which records the previous
 //!    state; so [`Store::undo_to`] restores any earlier state of the same batch.
 //! 2. An update that fails leaves the store and the list of operations unchanged.
-//! 3. A member's use count is the number of references from groups and entries, a group's that
-//!    from entries; neither can be deleted while its count is above zero.
+//! 3. A member's use count is the number of groups and entries that refer to it; a group's,
+//!    that of entries. Neither can be deleted while its count is above zero.
 //! 4. Objects that P4Info has and the program lacks have no rows, and no update changes that.
 //! 5. Applied to a target with this store's earlier state, the operations produce the later
 //!    state.

@@ -100,8 +100,9 @@ impl<'s> Reader<'s> {
         self.entries_of(table, filter, false, found).map_err(at)
     }
 
-    /// The entries of one table; in a read of all tables, resources that a table lacks are
-    /// omitted.
+    /// The entries of one table.
+    ///
+    /// In a read of all tables, resources that a table lacks are omitted.
     fn entries_of(
         &mut self,
         table: &Table,
@@ -251,8 +252,9 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// The entries whose direct resource is requested: one entry, all of a table, or all of
-    /// every table with such a resource.
+    /// The entries whose direct resource is requested.
+    ///
+    /// These are one entry, all of a table, or all of every table with such a resource.
     fn direct(
         &mut self,
         filter: Option<&p4::TableEntry>,

@@ -1,9 +1,9 @@
 //! An answer to `Read` that is made while it is sent.
 //!
-//! A [`Reading`] holds the state from when the call was handled: the store's rows, shared with
-//! the store until one of them is written, and each value that its requests name, once
-//! ([`Recorded`]). So it excludes later writes (P4Runtime 1.5.0, "Parallelism of Read and Write
-//! Requests") and needs no lock, and a slow reader delays no other.
+//! A [`Reading`] holds the state from when the call was handled. It has the store's rows,
+//! shared with the store until one of them is written. It has each value that its requests
+//! name, once ([`Recorded`]). So it excludes later writes (P4Runtime 1.5.0, "Parallelism of
+//! Read and Write Requests") and needs no lock, and a slow reader delays no other.
 //!
 //! 1. It holds no more of the answer than one message and one page.
 //! 2. A step looks at no more than one page of rows.

@@ -99,7 +99,7 @@ pub(super) struct Group {
     pub(super) max_size: i32,
 }
 
-/// The rates of an array of meters: those for all, and those written to single cells since.
+/// The rates of an array of meters: for all cells, then for single ones.
 #[derive(Clone, Default, Debug)]
 pub(super) struct MeterRows {
     pub(super) all: Option<p4::MeterConfig>,

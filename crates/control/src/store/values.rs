@@ -241,7 +241,9 @@ fn name(entry: &EntryRef) -> Option<EntryKey> {
     }
 }
 
-/// The error for a value that was not recorded; impossible, as both sides use the same filters.
+/// The error for a value that was not recorded.
+///
+/// It cannot happen: recording and reading use the same filters.
 fn unrecorded() -> Problem {
     Problem::new(Code::Internal, "the read did not record it; report this")
 }

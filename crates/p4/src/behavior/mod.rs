@@ -7,11 +7,11 @@
 //!   sound   all that anything reads before it is written, parser and actions included
 //! ```
 //!
-//! The paper's vector, S_s, leaves out what only actions read: a TTL that is decremented, the
-//! inputs of a hash, the index of a register, a field that is overwritten in part, and the
-//! fields that decide how the packet is parsed. Two packets that agree in S_s may then behave
-//! differently, so only the sound vector may be installed. The analysis reports both, since the
-//! difference is the cost of soundness.
+//! The paper's vector, S_s, leaves out fields that only actions read: a decremented TTL, the
+//! inputs of a hash, the index of a register, a partly overwritten field. It also leaves out
+//! the fields that decide how the packet is parsed. Two packets that agree in S_s may then
+//! behave differently, so only the sound vector may be installed. The analysis reports both,
+//! since the difference is the cost of soundness.
 //!
 //! Metadata that the parser fills counts as what it was copied from: a key of such metadata
 //! reads the headers' fields.
@@ -24,7 +24,7 @@
 //!
 //! 1. S_s is part of S_pd, S_pd of S_pi, and the sound vector of S_pi.
 //!
-//! Reference: Zhang et al., *B-Cache: A Behaviour-Level Caching Framework for the Programmable
+//! Reference: Zhang et al., *B-Cache: A Behavior-Level Caching Framework for the Programmable
 //! Data Plane*, sections II and III.
 
 #[cfg(all(test, feature = "shared-data"))]

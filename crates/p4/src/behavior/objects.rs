@@ -4,7 +4,7 @@
 //! counters. Metadata is always valid, so its validity is no object. Padding is no object
 //! either. A field of varying width counts with its maximum width.
 //!
-//! Reference: Zhang et al., *B-Cache: A Behaviour-Level Caching Framework for the Programmable
+//! Reference: Zhang et al., *B-Cache: A Behavior-Level Caching Framework for the Programmable
 //! Data Plane*, figure 2.
 
 use crate::program::Program;

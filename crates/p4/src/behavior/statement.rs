@@ -1,4 +1,4 @@
-//! What a statement reads and writes, and which of it cannot be remembered.
+//! What a statement reads and writes, and which parts cannot be remembered.
 
 use std::collections::BTreeSet;
 

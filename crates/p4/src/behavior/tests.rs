@@ -172,8 +172,7 @@ fn reasons(program: &str) -> Vec<(String, &'static str)> {
     stops.map(|stop| (stop.node, stop.reason)).collect()
 }
 
-/// Values that depend on the moment, read by a key, a condition, the parser and a table's own
-/// meter.
+/// Reads of values that depend on the moment, in every place, end a behaviour.
 #[test]
 fn what_is_of_the_moment_stops_wherever_it_is_read() {
     let length = "reads the packet's length";

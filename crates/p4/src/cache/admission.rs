@@ -29,8 +29,9 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    /// Records one in `one_in` of the keys that were not missed before; with 0, records nothing
-    /// at all.
+    /// Records one in `one_in` of the keys that miss for the first time.
+    ///
+    /// With 0, it records nothing at all.
     pub(crate) fn new(one_in: u32) -> Admission {
         Admission {
             tags: vec![0; PLACES].into(),

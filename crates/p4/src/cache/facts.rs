@@ -41,8 +41,9 @@ pub(crate) struct ActionFacts {
     /// The union of all steps' reads; the next field has their writes.
     pub(crate) reads: Box<[u32]>,
     pub(crate) writes: Box<[u32]>,
-    /// Whether the walk afterwards does not depend on which of its steps ran: it can be
-    /// remembered as one operation, jumps included.
+    /// Whether it can be remembered as one operation, jumps included.
+    ///
+    /// Then the rest of the walk does not depend on which of its steps ran.
     pub(crate) is_whole: bool,
 }
 

@@ -52,9 +52,8 @@
 //!
 //! References: Pfaff et al., *The Design and Implementation of Open vSwitch*, NSDI 2015,
 //! section 5 (un-wildcarding, microflows before megaflows). Zhang et al., *B-Cache: A
-//! Behaviour-Level Caching Framework for the Programmable Data Plane*: it leaves out operations
-//! on values that are not constant, and reads of state; both are here an operation or a stop
-//! point.
+//! Behavior-Level Caching Framework for the Programmable Data Plane*: it leaves out operations
+//! on variable values, and reads of state. Both are operations or stop points here.
 
 mod admission;
 mod check;

@@ -1,4 +1,4 @@
-//! Records a walk: runs the packet as usual and writes down what is done to it.
+//! Records a walk: runs the packet as usual and writes its operations down.
 //!
 //! ```text
 //!   node by node, from a start:
@@ -8,11 +8,11 @@
 //!         stop: the segment ends before this node
 //! ```
 //!
-//! Only constants are evaluated away. A value that an entry's data and the examined bits make
-//! the same for all packets of the segment becomes a number ([`Operation::Set`]), or nothing if
-//! the word had that number already. Registers are read and written, times to live decremented
-//! and hashes computed for each packet. So a segment is right for every packet that has the
-//! key's examined bits.
+//! Only constants are evaluated away. Entry data and the examined bits may make a value the
+//! same for all packets of the segment. It then becomes a number ([`Operation::Set`]), or
+//! nothing if the word had that number already. Registers are read and written, times to live
+//! decremented and hashes computed for each packet. So a segment is right for every packet that
+//! has the key's examined bits.
 //!
 //! If something impure decides a jump within an action, the whole action becomes one operation,
 //! provided the rest of the walk does not depend on the jump ([`ActionFacts::is_whole`]).
@@ -138,7 +138,7 @@ impl Recorder {
 }
 
 impl Engine<'_> {
-    /// Runs a packet from a start to a stop point or to the end, and writes down what is done.
+    /// Runs a packet from a start to a stop point or the end, and records it.
     ///
     /// The recorder must have begun with the start's origins.
     ///
@@ -193,7 +193,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Discards what was recorded since a mark; its effects on this packet stay.
+    /// Discards the recording since a mark; its effects on this packet stay.
     pub(super) fn roll_back(&mut self, recorder: &mut Recorder, mark: Mark, frame: &Frame) {
         recorder.operations.truncate(mark.operations);
         recorder.data.truncate(mark.data);

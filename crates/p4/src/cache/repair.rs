@@ -25,8 +25,9 @@ use super::segment::NONE;
 use super::statistics::EvictReason;
 use super::store::Cache;
 
-/// Up to this many patterns of an entry are compared one by one; beyond it, only their shared
-/// bits.
+/// Up to this many patterns of an entry are compared one by one.
+///
+/// With more, only their shared bits are compared.
 const PATTERNS_MAX: usize = 16;
 
 impl Cache {

@@ -1,5 +1,4 @@
-//! Which segments looked up a table, and with what result, so that a write finds those it
-//! touches.
+//! Lists each table's lookups by segments, so that a write finds those it touches.
 //!
 //! There is one list per table, without gaps. A row has the segment, the result, the key and
 //! the key bits that decided. A write looks at the rows of its table and at no other segment.
@@ -75,8 +74,9 @@ impl Rows {
         found.extend(rows.map(|row| row.segment));
     }
 
-    /// Appends the segments for which some packet would hit a new entry: it matches on the
-    /// examined bits and beats what was found.
+    /// Appends the segments for which some packet would hit a new entry.
+    ///
+    /// The entry matches on the examined bits and beats the entry that was found.
     pub(crate) fn find_reached(
         &self,
         value: &[u64],

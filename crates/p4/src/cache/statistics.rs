@@ -5,14 +5,17 @@ use thalweg_classifier::ClassifierKind;
 /// The limits and options of a traversal cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CacheConfig {
-    /// Maximum segments of all starts together; at the limit one that was not used lately is
-    /// evicted.
+    /// Maximum segments of all starts together.
+    ///
+    /// At the limit one that was not used lately is evicted.
     pub segments: usize,
-    /// Slots in the exact level of each start, rounded up to a power of two; 0 for no exact
-    /// level.
+    /// Slots in the exact level of each start.
+    ///
+    /// The number is rounded up to a power of two; 0 means no exact level.
     pub microflows: usize,
-    /// One in this many keys that miss for the first time is recorded; a key that soon misses
-    /// again always is. With 1 every miss is recorded, with 0 none.
+    /// One in this many keys that miss for the first time is recorded.
+    ///
+    /// A key that soon misses again always is. With 1 every miss is recorded, with 0 none.
     pub record_one_in: u32,
     /// Whether a start that finds almost nothing looks up only a sample of its packets.
     pub rests: bool,
@@ -105,8 +108,9 @@ pub struct CacheStatistics {
     pub ended: u64,
     /// Nodes that ran because a segment stopped before them.
     pub visits: u64,
-    /// Nodes that ran because no segment may begin there: the key would be too wide, or there
-    /// are too many starts.
+    /// Nodes that ran because no segment may begin there.
+    ///
+    /// The key would be too wide, or there are too many starts.
     pub refused: u64,
     /// Starts, each with its own key layout.
     pub starts: u64,

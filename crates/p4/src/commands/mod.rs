@@ -144,7 +144,7 @@ pub struct Reader<'p> {
     values: BTreeMap<ValueSetId, Vec<BigUint>>,
     /// By table, the rates that `meter_array_set_rates` gave; later entries get them too.
     rates: BTreeMap<TableId, MeterRates>,
-    /// The last line's effect on these, until it is taken back or the next line is read.
+    /// The last line's effect, until it is taken back or the next line is read.
     note: Option<Note>,
 }
 
@@ -157,7 +157,7 @@ struct Asked {
 
 type Said = Result<Asked, Wrong>;
 
-/// A line's effect on what is known.
+/// A line's effect on the reader's state.
 #[derive(Debug)]
 enum Note {
     Entry(TableId, TableEntry),

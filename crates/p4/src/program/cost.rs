@@ -1,7 +1,7 @@
 //! Computes how much work each part of a program is, before any packet arrives.
 //!
-//! A program may multiply fields of 65,536 bits in a loop, hash the payload in each of a
-//! thousand actions, or send a frame of two megabytes to a group of thousands. So work is
+//! A program may multiply fields of 65,536 bits in a loop, or hash the payload in each of a
+//! thousand actions. It may send a frame of two megabytes to a group of thousands. So work is
 //! counted. A packet that would exceed [`WORK_MAX`](crate::run::WORK_MAX) is dropped.
 //!
 //! ```text
@@ -11,7 +11,7 @@
 //!   4        a word of a copy of a packet, since it takes memory until the copy is gone
 //! ```
 //!
-//! 1. A cost is no less than the work for any packet: where the packet decides (the element of
+//! 1. A cost is no less than the work for any packet. Where the packet decides (the element of
 //!    a stack, the length of a number), the most expensive case counts. Only a hash's payload
 //!    is counted when it is hashed.
 //! 2. So a path through a pipeline costs the same for all packets that take it, and a cache can
@@ -19,8 +19,8 @@
 //! 3. State that a controller makes large (entries, masks, sessions) is not counted here;
 //!    copies are.
 //!
-//! A unit is at most about a nanosecond on current processors, so the limit is a fraction of a
-//! second. An action that never jumps back is charged as a whole when it begins.
+//! The limit is a fraction of a second of work on current processors. An action that never jumps
+//! back is charged as a whole when it begins.
 
 use super::Program;
 use super::action::{Action, AnyStack, DATA_WORDS_MAX, Step, Target};

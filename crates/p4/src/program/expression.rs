@@ -1,7 +1,7 @@
 //! Expressions as in the JSON, with names resolved.
 //!
 //! Arithmetic on BMv2 uses *unbounded integers*. A field is read as the number it holds (in
-//! two's complement if it is signed), operators never overflow, and a value is truncated only
+//! two's complement if it is signed). Operators never overflow, and a value is truncated only
 //! when it is stored. So the compiler writes widths out: `(a + b) & 0xff`, `two_comp_mod(x,
 //! 8)`. A boolean is 0 or 1 here; `d2b` turns any other number into 1, and `b2d` changes
 //! nothing.

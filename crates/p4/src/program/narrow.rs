@@ -65,8 +65,9 @@ pub(crate) enum Narrow {
         words: u32,
         shift: u32,
     },
-    /// `word & mask` and `~word & mask`, which are frequent in parsers: the word, the bits to
-    /// invert, the mask.
+    /// `word & mask` and `~word & mask`: the word, the bits to invert, the mask.
+    ///
+    /// Both are frequent in parsers.
     Masked(u32, u64, u64),
     Both(Two, Box<(Narrow, Narrow)>),
     Select(Box<(Narrow, Narrow, Narrow)>),

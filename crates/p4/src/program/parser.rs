@@ -73,7 +73,7 @@ impl KeyPart {
 pub enum Case {
     /// The key equals a value under a mask.
     Bits(Vec<u64>, Vec<u64>),
-    /// The key is in a value set, under a mask; the first number is the use of the set.
+    /// The key is in a value set: the use of the set, and a mask.
     InSet(usize, Vec<u64>),
 }
 

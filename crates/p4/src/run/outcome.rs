@@ -39,8 +39,9 @@ pub const PASSES_MAX: u32 = 1 << 8;
 /// Maximum copies of one packet, including passes that copies start over.
 pub const COPIES_MAX: u32 = 1 << 13;
 
-/// Maximum work of one packet, including its copies and passes: words moved, expression nodes
-/// evaluated, products of two 64-bit limbs.
+/// Maximum work of one packet, including its copies and passes.
+///
+/// Work is words moved, expression nodes evaluated, and products of two 64-bit limbs.
 pub const WORK_MAX: u64 = 1 << 26;
 
 /// Maximum bytes of a departing packet.

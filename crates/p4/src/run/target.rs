@@ -816,8 +816,9 @@ impl Target {
     }
 }
 
-/// Returns the words after parsing, the words after ingress and egress by the chosen port, and
-/// the trace. Does nothing else for the packet.
+/// Returns the words after parsing, the words after both pipelines, and the trace.
+///
+/// Egress runs for the chosen port. Nothing else is done for the packet.
 #[cfg(all(test, feature = "shared-data"))]
 pub(crate) fn walked(target: &mut Target, bytes: &[u8]) -> (Vec<u64>, Vec<u64>, Vec<TraceStep>) {
     let program = target.program.clone();

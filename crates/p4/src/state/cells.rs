@@ -1,8 +1,8 @@
 //! Counters, meters, registers, and the functions of hashes with their memory.
 //!
-//! A meter is a token bucket per rate. With two rates it marks as RFC 2698 does, color-blind: a
-//! packet that the peak bucket cannot pay is red, and one that only the committed bucket cannot
-//! pay is yellow. Buckets fill by the time since the meter was set, so that rounding never
+//! A meter is a token bucket per rate. With two rates it marks as RFC 2698 does, color-blind. A
+//! packet that the peak bucket cannot pay is red; one that only the committed bucket cannot pay
+//! is yellow. Buckets fill by the time since the meter was set, so that rounding never
 //! accumulates:
 //!
 //! ```text

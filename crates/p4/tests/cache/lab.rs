@@ -1,4 +1,4 @@
-//! Two targets of one program, with and without a cache, that get the same packets and writes.
+//! Runs two targets of one program on the same input, with and without a cache.
 //!
 //! Also generates the packets and writes.
 

@@ -119,8 +119,8 @@ fn actions() -> Value {
                 op("*", field("h", "b"), hex(2))
             ])
         )]),
-        // Machines whose cell is located by a copy, a hash, another cell, on one path, in a
-        // loop, or by a hash of a written value; and one whose cell no key gives.
+        // Machines whose cell is located by a copy, a hash or another cell, on one path, in a
+        // loop, or by a hash of a written value. The last one's cell is given by no key.
         machine(json!([assign(field("scalars", "x"), cell())]), "x"),
         machine(json!([hash()]), "x"),
         machine(

@@ -17,8 +17,10 @@ const SIMPLE: TableId = TableId(0);
 const CHOICE: TableId = TableId(1);
 const PROFILE: ProfileId = ProfileId(0);
 
-/// A table with counters, meters and timeouts, then one with a profile; one array of each kind,
-/// a value set, and a CRC with parameters.
+/// A program with everything that commands write.
+///
+/// It has a table with counters, meters and timeouts, one with a profile, one array of each
+/// kind, a value set, and a CRC with parameters.
 fn value() -> Value {
     let actions = json!([
         {"name": "set", "id": 0, "runtime_data": [{"name": "port", "bitwidth": 9}],

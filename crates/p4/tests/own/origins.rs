@@ -2,10 +2,10 @@
 //!
 //! They cover dependencies that random programs meet too rarely. Together with the random
 //! programs and p4c's vectors, they were tested by breaking 56 lines of the traversal cache,
-//! one at a time: bits or sources left out of a mask, ignored generations, a forgotten effect,
-//! operation, order, count, time or byte, changes that evict nothing. The tests notice 55 of
-//! them. The other one makes a segment end before a node that steers by a value it wrote
-//! itself; it costs a segment and changes no packet.
+//! one at a time. Bits or sources were left out of a mask, generations ignored, changes made to
+//! evict nothing; effects, operations, orders, counts, times and bytes were forgotten. The
+//! tests notice 55 of them. The other one makes a segment end before a node that steers by a
+//! value it wrote itself; it costs a segment and changes no packet.
 
 use crate::bed::*;
 use crate::lab::Twins;

@@ -1,5 +1,6 @@
-//! B-Cache's stateful behaviours (section II.B) by example: heavy flows are marked, and a
-//! secret knock opens a door.
+//! Tests B-Cache's stateful behaviours (section II.B) by example.
+//!
+//! Heavy flows are marked, and a secret knock opens a door.
 //!
 //! Both are remembered, in the switch and in the program form.
 

@@ -329,8 +329,9 @@ fn narrow_row(chance: &mut Pcg64Mcg, id: u32) -> (usize, Row) {
     (c as usize, row)
 }
 
-/// Thousands of entries come and go between packets: enough to train a learned index, both in
-/// place and as a value.
+/// Thousands of entries come and go between packets.
+///
+/// They are enough to train a learned index, both in place and as a value.
 #[test]
 fn many_entries_are_found_with_every_classifier() {
     let key: &Key = &[("c", 16, "exact"), ("d", 32, "ternary")];

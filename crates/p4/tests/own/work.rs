@@ -41,7 +41,7 @@ fn works_too_much(bed: &mut Bed, packet: &[u8]) {
     assert_eq!(counts.drops(DropReason::TooMuchWork), before + 1);
 }
 
-/// Each of 65,536 steps is a million products of limbs, which would block a worker for minutes.
+/// Each of 65,536 steps is a million products of limbs, which would block a worker.
 #[test]
 fn products_of_wide_fields_in_a_loop_end_the_packet() {
     let turns = |count: u64| {

@@ -134,7 +134,7 @@ pub(crate) enum Role {
     Key,
 }
 
-/// What the paths to a place have written.
+/// The writes on the paths to a place.
 #[derive(Clone, Default)]
 struct Before {
     sure: WordSet,
@@ -181,8 +181,7 @@ pub(crate) fn analyse(program: &Program, is_ingress: bool) -> Flow {
     flow
 }
 
-/// Puts registers that are read into the key while it has room, with the values that locate
-/// them.
+/// Puts registers into the key while it has room, with the values that locate them.
 fn roles(program: &Program, flow: &Flow) -> Vec<Role> {
     let mut roles = vec![Role::Unused; flow.derived.len()];
     let mut words = KeyShape::packed_words(program, flow);
@@ -278,7 +277,7 @@ impl<'p> Walker<'p> {
         }
     }
 
-    /// Returns each successor of a node, with what has been written when it is reached.
+    /// Returns each successor of a node, with the writes before it.
     fn node(&mut self, id: NodeId, before: Before) -> Vec<(Option<NodeId>, Before)> {
         self.node = id;
         match &self.program.control.nodes[id.index()].kind {
@@ -347,7 +346,7 @@ impl<'p> Walker<'p> {
         self.read.extend(early.copied());
     }
 
-    /// Returns what has been written when an action ends.
+    /// Returns the writes when an action ends.
     fn action(&mut self, id: ActionId, before: Before) -> Before {
         let action = self.program.action(id);
         match jumps_back(action) {
@@ -488,7 +487,7 @@ impl Place for Seen<'_> {
     }
 }
 
-/// What has been written at the targets of an action's jumps.
+/// The writes before the targets of an action's jumps.
 #[derive(Default)]
 struct Waiting(BTreeMap<usize, Before>);
 

@@ -38,8 +38,9 @@ const DERIVED_MAX: usize = 256;
 /// A value that is more than an expression.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Derived {
-    /// A hash: base, calculation and number of results, and the input fields that had been
-    /// given another value by then.
+    /// A hash: base, calculation, number of results.
+    ///
+    /// `given` has the input fields that had another value by then.
     Hash {
         base: Expr,
         calculation: CalculationId,
@@ -79,7 +80,7 @@ impl Derived {
 /// The known fields, except those that still have their original value.
 pub(super) type Known = BTreeMap<FieldId, Expr>;
 
-/// What some path to a place has written, and what is known there.
+/// The state at a place: possible writes, and known fields.
 pub(super) trait Place {
     /// Whether a word may differ from its original value, or differs between packets anyway
     /// (time).

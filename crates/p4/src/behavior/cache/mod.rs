@@ -14,18 +14,18 @@
 //!              (the control barrier: before the write returns)          still the report's
 //! ```
 //!
-//! The key is exact over the sound vector of the pipeline ([`Unfit`] says what ends a
-//! behaviour), so the result of a behaviour is a constant for each word. Its effects on the
-//! switch (counters, entries that time out, registers) are repeated for every packet. The
-//! paper's cache is one table before one pipeline. v1model replicates between its two
-//! pipelines, so each has its own cache. The decisions of the paper's manager are made here
-//! between two packets, a few reports at a time.
+//! The key is exact over the sound vector of the pipeline, so the result of a behaviour is a
+//! constant for each word. [`Unfit`] says what ends a behaviour. Its effects on the switch
+//! (counters, entries that time out, registers) are repeated for every packet. The paper's
+//! cache is one table before one pipeline. v1model replicates between its two pipelines, so
+//! each has its own cache. The decisions of the paper's manager are made here between two
+//! packets, a few reports at a time.
 //!
 //! A change is a barrier: when it returns, no behaviour that it may affect is left. A report
 //! carries the epoch in which its packet walked; one of an older epoch is dropped, however late
 //! it is read. The paper evicts what the changed entry matches in the vector, or everything. We
-//! keep, for each behaviour, the key of each of its table lookups, and evict the behaviours that
-//! looked up the changed table with a key that the entry matches.
+//! keep the key of each table lookup of a behaviour. We evict the behaviours that looked up the
+//! changed table with a key that the entry matches.
 //!
 //! 1. An installed behaviour gives what a walk would give now, for every packet with its key.
 //! 2. Nothing is installed whose packet walked before the newest change.
@@ -37,8 +37,8 @@
 //!
 //! A lookup packs the key, hashes its words and makes one comparison; the detector touches two
 //! counters. A record costs at most another walk, and is made for hot behaviours only. Records,
-//! reports and behaviours reuse the memory of earlier ones. A change goes through the lookups of
-//! its table.
+//! reports and behaviours reuse the memory of earlier ones. A change goes through the lookups
+//! of its table.
 //!
 //! Reference: Zhang et al., *B-Cache*, sections II.B, III and IV.
 

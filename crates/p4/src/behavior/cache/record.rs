@@ -29,7 +29,7 @@ pub(crate) struct Lookup {
     pub(crate) row: u32,
 }
 
-/// What is noted while a packet walks.
+/// The notes of one walk.
 #[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) flow: Arc<Flow>,

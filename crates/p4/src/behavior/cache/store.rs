@@ -1,8 +1,8 @@
-//! A bounded store of behaviours, found by key and by their table lookups; first in, first out.
+//! A bounded first-in, first-out store of behaviours, found by key and by table lookup.
 //!
 //! Each table has a list, without gaps, of the behaviours that looked it up. A row has the key
-//! and whether the lookup hit. A change goes through the rows of its own table only. Inserting
-//! or removing a behaviour touches one row for each of its lookups. It allocates only when the
+//! and whether the lookup hit. A change goes only through the rows of its table. Inserting or
+//! removing a behaviour touches one row for each of its lookups. It allocates only when the
 //! number of behaviours reaches a new maximum.
 //!
 //! 1. At most `capacity` behaviours are stored; the one installed first leaves first.

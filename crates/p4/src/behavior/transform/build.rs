@@ -165,8 +165,10 @@ fn report_values(plan: &Plan) -> Vec<Value> {
     values
 }
 
-/// The actions in the order of their ids: begin, miss, count, report, stop, the compound ones,
-/// and those that look tables up again.
+/// The added actions in the order of their ids.
+///
+/// They are begin, miss, count, report, stop, the compound ones, and those that look tables up
+/// again.
 fn actions(program: &Program, plan: &Plan, list: u64, first: u64) -> Vec<Value> {
     let epoch = json!([{"name": "epoch", "bitwidth": EPOCH_BITS}]);
     let mut begin = vec![assign(

@@ -1,8 +1,8 @@
 //! Instruments the program's own actions so that they note what they do.
 //!
 //! Before a primitive that ends a remembered path, it sets `stop = 1`. Before one that writes a
-//! flagged output, it sets the output's bit (for a header that is added, only if it was
-//! invalid, since only then are its fields set). Before a count, it sets the count's bit and
+//! flagged output, it sets the output's bit. For an added header it does so only if the header
+//! was invalid, since only then are its fields set. Before a count, it sets the count's bit and
 //! index. Jumps are redirected to the new places of their targets.
 
 use serde_json::{Value, json};

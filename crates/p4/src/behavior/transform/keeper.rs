@@ -100,8 +100,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Creates a keeper for a switch that runs the transformed program in epoch 0, with no
-    /// behaviours.
+    /// Creates a keeper for a switch in epoch 0 with no behaviours.
     pub fn new(plan: Plan) -> Keeper {
         Keeper {
             plan,

@@ -1,4 +1,4 @@
-//! Makes the plan: what the key reads, what is odd, and what ends a path.
+//! Makes the plan: finds the key, odd primitives, and the ends of paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -119,7 +119,7 @@ struct Maker<'p> {
 }
 
 impl Maker<'_> {
-    /// Finds what ends a path, and what is odd.
+    /// Finds odd primitives and the ends of paths.
     fn judge(&mut self) {
         for (index, changed) in self.flow.changed.iter().enumerate() {
             if changed.is_none() {

@@ -24,9 +24,9 @@
 //! looked up again (`recount`).
 //!
 //! Everything else ends the path: it is never reported, and its packets run the program as
-//! before. This concerns registers at other indices, meters, time and chance, digests (a packet
-//! has one, so a report would replace the program's), clones, resubmission and recirculation,
-//! truncation, and stacks and unions as a whole.
+//! before. This concerns registers at other indices, meters, time and chance, clones,
+//! resubmission and recirculation, truncation, and stacks and unions as a whole. It concerns
+//! digests too: a packet has only one, so a report would replace the program's.
 //!
 //! Egress is unchanged: v1model sends digests at the end of ingress, so a detector after egress
 //! could not report.
@@ -90,7 +90,7 @@ pub fn transform(text: &str, entries: u32) -> Result<Transformed, LoadError> {
     let plan = make::make(&program, &json, entries)?;
     instrument::instrument(&program, &plan, &mut json);
     build::build(&program, &plan, &mut json);
-    // What we write can be read, unless the key exceeds a table's maximum width.
+    // Our output is readable, unless the key exceeds a table's maximum width.
     if let Err(error) = Program::from_value(&json) {
         return Err(LoadError::Refused {
             pointer: String::new(),

@@ -136,8 +136,9 @@ pub(super) fn fields(plan: &Plan) -> Vec<(String, u32)> {
     fields
 }
 
-/// The end of a compound action: saves which tables to look up again, with what keys, and the
-/// final values of outputs.
+/// The end of a compound action: saves everything for the repeated lookups.
+///
+/// These are the tables' flags and keys, and the final values of outputs.
 pub(super) fn prepare(plan: &Plan, place: impl Fn(&str) -> usize, steps: &mut Vec<Value>) {
     if plan.recounts.is_empty() {
         return;

@@ -114,7 +114,7 @@ fn as_number(truth: Value) -> Value {
     expression(json!({"op": "b2d", "left": null, "right": truth}))
 }
 
-/// Ends the way if an index is past the end of an array.
+/// Ends the path if an index is past the end of an array.
 pub(super) fn stop_past_end(index: &Value, size: u32) -> Value {
     // A parameter that is an expression is wrapped once more than an operand.
     let operand = match index["type"] == "expression" {
