@@ -1,4 +1,4 @@
-//! Computational flows: packets are answered by the rules themselves, not by what is remembered.
+//! Computational flows: packets are answered by the rules themselves, not by wildcard entries.
 //!
 //! ```text
 //!   packets -> parse, extract keys -> microflow --miss--> a lookup in each table that the walk meets
@@ -6,22 +6,22 @@
 //!                                        +----> effects <----+
 //! ```
 //!
-//! With a classifier that finds the best of 500,000 rules in a tenth of a microsecond, a walk
-//! through the tables costs less than making a wildcard entry, and less than finding one among
-//! thousands of masks. So there are no wildcard entries, no masks, and no upcalls: a packet that
-//! the exact-match cache does not know is answered by the rules, whether its flow is new or not
-//! (Rashelbach, Rottenstreich, Silberstein, *Scaling Open vSwitch with a Computational Cache*, NSDI
-//! 2022). First lookups are made for all packets of a burst together; the walk is the
-//! interpreter's, without the record of what it read.
+//! With a classifier that finds the best of 500,000 rules quickly, a walk through the tables
+//! costs less than making a wildcard entry, and less than finding one among thousands of
+//! masks. So there are no wildcard entries, no masks, and no upcalls: the rules answer every
+//! packet that misses the exact-match cache, whether its flow is new or not (Rashelbach,
+//! Rottenstreich, Silberstein, *Scaling Open vSwitch with a Computational Cache*, NSDI 2022).
+//! First lookups are made for all packets of a burst together. The walk is the interpreter's,
+//! without the record of what it read.
 //!
-//! The exact-match cache lets few flows in as long as few of its entries are hit before rules change
+//! The exact-match cache admits few flows while few of its entries are hit before rules change
 //! (`thrift`).
 //!
-//! 1. What a packet counts is noted when it passes, not with an entry: there is nothing to gather.
-//! 2. An entry has the key of one flow and its answer at one epoch. A change of the rules is a new
-//!    epoch: it takes constant time, and each flow is answered anew once.
-//! 3. An entry is in one slot of the exact-match cache. It goes when another gets that slot, at the
-//!    end of the burst.
+//! 1. A packet is counted when it passes, not with an entry: there is nothing to gather.
+//! 2. An entry holds the key of one flow and its answer at one epoch. A change of the rules
+//!    starts a new epoch: it takes constant time, and each flow is answered once more.
+//! 3. An entry is in one slot of the exact-match cache. If another entry takes that slot, it
+//!    is evicted at the end of the burst.
 
 use thalweg_packet::{Headers, Instant, Packet, standard};
 use thalweg_pipeline::{
@@ -35,20 +35,20 @@ use crate::ledger::{Ledger, Tally};
 use crate::maintain::Caches as _;
 use crate::statistics::{EvictReason, RefuseReason};
 
-/// What answering packets by the rules needs, kept from burst to burst.
+/// Buffers for answering packets by the rules, reused from burst to burst.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
-    /// Packets that the exact-match cache did not know.
+    /// Packets that missed the exact-match cache.
     unknown: Vec<usize>,
-    /// Their keys, all words of the layout, one behind the other.
+    /// Their keys, one after the other, each with all words of the layout.
     keys: Vec<u64>,
-    /// What they met in the first table.
+    /// The rules they met in the first table.
     first: Vec<Option<RuleId>>,
     credits: Vec<Credit>,
 }
 
 impl<const W: usize> Core<W> {
-    /// Answers a burst that has been parsed; `is_first` unless its packets recirculate.
+    /// Answers a parsed burst; `is_first` unless its packets recirculate.
     pub(crate) fn compute(
         &mut self,
         packets: &mut Vec<Packet>,
@@ -96,7 +96,7 @@ impl<const W: usize> Core<W> {
         self.scratch = scratch;
         let mut leaving = std::mem::take(&mut self.leaving);
         for (id, generation, reason) in leaving.drain(..) {
-            // One that came within the burst may have left its slot within it, too.
+            // An entry that came within the burst may also have lost its slot within it.
             if self.entries.is_taken(id, generation) {
                 self.evict(id, reason);
             }
@@ -104,7 +104,7 @@ impl<const W: usize> Core<W> {
         self.leaving = leaving;
     }
 
-    /// Invariant 2. Of rules that are gone the counts are given away, and those of no others.
+    /// Starts a new epoch (invariant 2). Counts of removed rules are settled; others stay.
     pub(crate) fn begin_epoch(&mut self, delta: &Delta) {
         self.tally.settle_rules(&delta.removed, &mut self.ledger);
         self.move_to(delta.version, false);
@@ -112,7 +112,7 @@ impl<const W: usize> Core<W> {
         self.settled();
     }
 
-    /// Looks in the exact-match cache alone.
+    /// Looks only in the exact-match cache.
     fn search_exactly(&mut self, burst: &mut Burst<W>) {
         match self.microflow.is_enabled() {
             true => self.search_microflows(burst),
@@ -120,8 +120,8 @@ impl<const W: usize> Core<W> {
         }
     }
 
-    /// The first lookups of all unknown packets, unless they recirculate: then each has its own
-    /// table to go on from.
+    /// Does the first lookups of all unknown packets, unless they recirculate: then each
+    /// continues from its own table.
     fn look_up_first(
         &self,
         burst: &Burst<W>,
@@ -214,13 +214,13 @@ impl<const W: usize> Core<W> {
     }
 
     fn refuse(&mut self, packet: Packet, outbox: &mut Outbox) {
-        // The packet's walk cannot go on.
+        // The packet's walk cannot continue.
         self.statistics
             .count_refusal(RefuseReason::ContinuationsFull);
         outbox.pool.put(packet);
     }
 
-    /// Remembers the answer to one flow, if the exact-match cache lets it in.
+    /// Remembers the answer to one flow, if the exact-match cache admits it.
     fn remember_exactly(
         &mut self,
         flow: &Flow<'_, W>,
@@ -240,7 +240,7 @@ impl<const W: usize> Core<W> {
             return;
         };
         self.thrift.note_insertion();
-        // Invariant 3; packets of this burst may be about to use it.
+        // Invariant 3; packets of this burst may be about to use the former entry.
         if let Some((former, generation)) = self.microflow.occupant(place)
             && self.entries.is_taken(former, generation)
         {
@@ -294,7 +294,7 @@ impl<const W: usize> Core<W> {
     }
 }
 
-/// Counts a packet for all that it has met.
+/// Counts a packet for everything its walk met.
 fn count(tally: &mut Tally, ledger: &mut Ledger, credits: &[Credit], bytes: usize, now: Instant) {
     for credit in credits {
         match credit {
@@ -310,7 +310,7 @@ fn count(tally: &mut Tally, ledger: &mut Ledger, credits: &[Credit], bytes: usiz
     }
 }
 
-/// A packet's flow, and what its first lookup came to if that is known.
+/// A packet's flow, and the outcome of its first lookup if known.
 struct Flow<'a, const W: usize> {
     hash: u64,
     key: &'a [u64; W],

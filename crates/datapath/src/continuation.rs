@@ -1,10 +1,11 @@
-//! Frozen walks, by number: what a packet that is looked up again carries in its key.
+//! Frozen walks, by number: the number is in the key of a packet that is looked up again.
 //!
-//! 1. A number stands for one continuation for as long as any entry or packet can have it; zero
-//!    stands for none. It outlives the version that it was made at: all passes of a packet are at
+//! 1. A number stands for one continuation as long as any entry or packet can have it; zero
+//!    means none. It outlives the version at which it was made: all passes of a packet are at
 //!    one version, and an entry that leads to a continuation is maintained like any other.
-//! 2. All are forgotten together, when there is no room for another or no entry is left: no packet
-//!    is on its way then, and entries of frozen walks are evicted.
+//! 2. All continuations are forgotten together, when there is no room for another or no entry
+//!    is left. At that moment no packet carries a number, and entries of frozen walks are
+//!    evicted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use thalweg_pipeline::Continuation;
 #[derive(Debug)]
 pub(crate) struct Continuations {
     by_content: HashMap<Arc<Continuation>, u32, WordHash>,
-    /// By number less one.
+    /// Indexed by number minus one.
     by_number: Vec<Arc<Continuation>>,
     capacity: usize,
 }
@@ -31,7 +32,7 @@ impl Continuations {
         }
     }
 
-    /// The number of a continuation; `None` if there is no room for another.
+    /// The number of a continuation, assigned if new; `None` if there is no room.
     pub(crate) fn number(&mut self, continuation: &Arc<Continuation>) -> Option<u32> {
         if let Some(number) = self.by_content.get(continuation) {
             return Some(*number);
@@ -45,12 +46,12 @@ impl Continuations {
         Some(number)
     }
 
-    /// Whether there is no room for another.
+    /// Whether there is no room for another continuation.
     pub(crate) fn is_full(&self) -> bool {
         self.capacity > 0 && self.by_number.len() >= self.capacity
     }
 
-    /// The continuation of a number.
+    /// The continuation with this number.
     pub(crate) fn get(&self, number: u32) -> Option<&Arc<Continuation>> {
         self.by_number.get((number as usize).checked_sub(1)?)
     }

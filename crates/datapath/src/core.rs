@@ -11,12 +11,12 @@
 //!   packets that recirculate make the next pass
 //! ```
 //!
-//! 1. All packets of a call are answered at `version`, which changes between calls only.
-//! 2. No entry is evicted between lookup and use: room is made after the burst, so that a cache
-//!    may hold one burst more than its capacity for a moment.
+//! 1. All packets of a call are answered at `version`, which changes only between calls.
+//! 2. No entry is evicted between lookup and use. Room is made after the burst, so a cache may
+//!    briefly exceed its capacity by one burst.
 //! 3. Packets leave in the order of arrival.
-//! 4. A packet and its copies together have [`MAX_PASSES`] passes, as in the reference: copies that
-//!    recirculate and are copied again could else multiply without end.
+//! 4. A packet and its copies together have [`MAX_PASSES`] passes, as in the reference.
+//!    Otherwise copies that recirculate and are copied again could multiply without end.
 
 use std::sync::Arc;
 
@@ -41,32 +41,32 @@ use crate::record::Record;
 use crate::statistics::{EvictReason, RefuseReason, Statistics};
 use crate::thrift::Thrift;
 
-/// Times that one packet and its copies may be parsed and looked up.
+/// How often one packet and its copies may be parsed and looked up.
 const MAX_PASSES: u32 = thalweg_pipeline::MAX_PASSES as u32;
 
 /// The answer to a packet that was not in a cache.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// That of an entry.
+    /// The answer of an entry.
     Entry(EntryId),
-    /// One that is not remembered.
+    /// An answer that is not remembered.
     Once(Program, Vec<Credit>),
 }
 
-/// What one burst needs, kept from burst to burst.
+/// Buffers for one burst, reused from burst to burst.
 #[derive(Debug)]
 pub(crate) struct Burst<const W: usize> {
-    /// Of [`BURST`] packets, in use or not; words behind the layout's stay zero.
+    /// For [`BURST`] packets, in use or not; words beyond the layout's stay zero.
     pub(crate) headers: Vec<Headers>,
     pub(crate) keys: Vec<[u64; W]>,
     pub(crate) hashes: Vec<u64>,
-    /// The packets of the call that these come from.
+    /// The index of each packet's origin among the packets of the call.
     pub(crate) origins: Vec<u32>,
     candidates: Vec<Option<usize>>,
     pub(crate) found: Vec<Option<EntryId>>,
-    /// Entries that packets of this burst have brought.
+    /// Entries installed for packets of this burst.
     installed: Vec<EntryId>,
-    /// Answers that are not remembered, with the packets they are for.
+    /// Answers that are not remembered, each with its packet's index.
     once: Vec<(usize, Program, Vec<Credit>)>,
 }
 
@@ -84,54 +84,54 @@ pub(crate) struct Core<const W: usize> {
     pub(crate) credits: Interner<Credit>,
     pub(crate) continuations: Continuations,
     pub(crate) walker: Walker,
-    /// What entries depend on, for maintainers that ask.
+    /// What entries depend on, if the maintainer needs it.
     pub(crate) record: Record,
     pub(crate) histories: Histories,
-    /// What was counted at the version that the caches have.
+    /// Counts at the caches' version.
     pub(crate) ledger: Ledger,
-    /// The same of rules, where packets are counted one by one.
+    /// Counts of rules, where packets are counted one by one.
     pub(crate) tally: Tally,
-    /// What was counted at the version before.
+    /// Counts at the previous version.
     pub(crate) ledger_before: Ledger,
-    /// Whether the caches have moved to their version and some entries wait for their repair.
+    /// Whether the caches have moved to their version while some entries still need repair.
     pub(crate) is_repairing: bool,
-    /// Whether entries that are found may be of the version before.
+    /// Whether entries that are found may be of the previous version.
     pub(crate) are_others_old: bool,
     pub(crate) statistics: Statistics,
-    /// Bytes of the lists that entries share.
+    /// Bytes of the lists shared by entries.
     pub(crate) list_bytes: usize,
     secrets: [u64; 8],
     shapes: Shapes<W>,
-    /// Away while a pass is under way.
+    /// Taken out during a pass.
     burst: Option<Box<Burst<W>>>,
     pub(crate) scratch: Scratch,
-    /// Whether exact-match entries are worth their while, in computational flows.
+    /// Whether exact-match entries pay off, in computational flows.
     pub(crate) thrift: Thrift,
-    /// Entries that have lost their slot within the burst.
+    /// Entries that lost their slot within the burst.
     pub(crate) leaving: Vec<(EntryId, u32, EvictReason)>,
     recirculating: Vec<(Ticket, Packet)>,
 }
 
-/// What a packet that is to be looked up again has with it.
+/// What accompanies a packet that is looked up again.
 #[derive(Clone, Copy, Debug)]
 struct Ticket {
     /// The number of its continuation.
     continuation: u32,
-    /// The packet it comes from, among those of the call.
+    /// The index of its origin among the packets of the call.
     origin: u32,
 }
 
 /// Why packets are looked up.
 #[derive(Clone, Copy)]
 enum Pass<'a> {
-    /// They came in, the first of them as this one of the call.
+    /// They just came in; the first has this index among the packets of the call.
     First(usize),
     /// They recirculate, each with its ticket.
     Again(&'a [Ticket]),
 }
 
 impl<const W: usize> Core<W> {
-    /// Empty caches. The record of what entries depend on goes on if there was one before.
+    /// Creates empty caches. Holders of the `former` index see the new, empty record.
     pub(crate) fn new(config: &Config, pipeline: &Pipeline, former: Option<Index>) -> Core<W> {
         let layout = pipeline.layout().clone();
         assert!(
@@ -144,7 +144,7 @@ impl<const W: usize> Core<W> {
             let empty = Dependencies::new(pipeline.layout(), config);
             Index::with(empty, former)
         });
-        // There, entries are found by the exact-match cache alone: nothing would ask their index.
+        // In that mode only the exact-match cache finds entries; an index would never be used.
         let mut megaflow = config.megaflow.clone();
         if config.mode == Mode::ComputationalFlows {
             megaflow.classifier = MegaflowClassifier::TupleSpace;
@@ -214,7 +214,7 @@ impl<const W: usize> Core<W> {
 
     /// Makes room for continuations: evicts the entries that lead to one or resume one.
     ///
-    /// No packet carries a number now, so that all can be given anew.
+    /// No packet carries a number now, so all numbers can be reassigned.
     fn forget_continuations(&mut self) {
         for id in self.entries.ids() {
             let number = self
@@ -231,7 +231,7 @@ impl<const W: usize> Core<W> {
         self.continuations.clear();
     }
 
-    /// Looks packets up again, until none asks for it any more.
+    /// Looks packets up again until none recirculates.
     fn recirculate(
         &mut self,
         count: usize,
@@ -239,7 +239,7 @@ impl<const W: usize> Core<W> {
         pipeline: &Gate<Pipeline>,
         outbox: &mut Outbox,
     ) {
-        // Of each packet of the call, with its copies.
+        // Passes of each packet of the call, with its copies.
         let mut passes = vec![1; count];
         while !self.recirculating.is_empty() {
             let mut waiting = std::mem::take(&mut self.recirculating);
@@ -263,7 +263,7 @@ impl<const W: usize> Core<W> {
         }
     }
 
-    /// One lookup for each packet of a burst, and what follows from it.
+    /// Looks up each packet of a burst once, and runs the answers.
     fn pass(
         &mut self,
         packets: &mut Vec<Packet>,
@@ -308,7 +308,7 @@ impl<const W: usize> Core<W> {
             .extend(recirculated.map(|(number, packet)| (ticket(number), packet)));
     }
 
-    /// Finds headers, keys and hashes; frames that are none are dropped.
+    /// Finds headers, keys and hashes; drops invalid frames.
     fn parse(
         &mut self,
         packets: &mut Vec<Packet>,
@@ -327,8 +327,8 @@ impl<const W: usize> Core<W> {
                 Pass::Again(tickets) => tickets[index],
             };
             index += 1;
-            // Headers and key are made where they stay: to copy what was just written in small
-            // pieces as a large one would stall the processor.
+            // Headers and key are built in place: copying what was just written in small
+            // pieces as one large block would stall the processor.
             let headers = &mut burst.headers[count];
             if let Err(error) = headers.read(packet.bytes()) {
                 self.statistics.count_refusal(match error {
@@ -423,7 +423,7 @@ impl<const W: usize> Core<W> {
         }
     }
 
-    /// Asks the interpreter for those that no cache could answer.
+    /// Gets answers from the interpreter for packets that no cache could answer.
     fn answer(&mut self, burst: &mut Burst<W>, port: u32, now: Instant, pipeline: &Gate<Pipeline>) {
         if burst.found.iter().all(Option::is_some) {
             return;
@@ -434,7 +434,7 @@ impl<const W: usize> Core<W> {
                 continue;
             }
             let key = &burst.keys[index];
-            // An earlier packet of the burst may have brought the answer.
+            // An earlier packet of the burst may have installed the answer.
             let known = burst.installed.iter().copied();
             let known = known
                 .into_iter()
@@ -503,9 +503,10 @@ impl<const W: usize> Core<W> {
         program.run(packet, headers, &self.fields, drops, outbox);
     }
 
-    /// An entry of one packet has not been used again: no second chance before that.
+    /// Clears the second chance of entries that answered only one packet.
     ///
-    /// Else a scan, whose entries are all new, would halve the time that others have to be used.
+    /// Otherwise a scan, whose entries are all new, would halve the time that other entries
+    /// have to be used.
     fn mark_unproven(&mut self, burst: &Burst<W>) {
         for id in &burst.installed {
             let entry = self.entries.get_mut(*id);
@@ -513,7 +514,7 @@ impl<const W: usize> Core<W> {
         }
     }
 
-    /// Evicts until the cache is within its limits again.
+    /// Evicts entries until the cache is within its limits.
     fn make_room(&mut self) {
         let (entries, bytes) = (self.config.megaflow.entries, self.config.megaflow.bytes);
         while self.entries.len() > entries || self.used_bytes() > bytes {
@@ -524,13 +525,13 @@ impl<const W: usize> Core<W> {
         }
     }
 
-    /// Bytes that entries and their index take, as the limit counts them.
+    /// Bytes of entries and their index, as the limit counts them.
     pub(crate) fn used_bytes(&self) -> usize {
-        // A slot of a sub-table that is half full takes 16 bytes.
+        // A slot of a half-full sub-table takes 16 bytes.
         self.entries.len() * (Entries::<W>::bytes_each() + 16) + self.list_bytes
     }
 
-    /// Takes an entry out of the caches; what it counted is kept.
+    /// Removes an entry from the caches; keeps its counts.
     pub(crate) fn evict(&mut self, id: EntryId, reason: EvictReason) {
         self.megaflow.remove(id, &self.entries);
         self.record.remove(id);
@@ -549,7 +550,7 @@ impl<const W: usize> Core<W> {
         self.statistics.count_eviction(reason);
     }
 
-    /// Compares the account of lists with the lists.
+    /// Compares the byte count of lists with the lists.
     pub(crate) fn verify_lists(&self) -> Result<(), String> {
         self.effects.verify()?;
         self.credits.verify()?;
@@ -564,13 +565,13 @@ impl<const W: usize> Core<W> {
         }
     }
 
-    /// Puts an entry's lists on the account, if nobody has them yet.
+    /// Counts the bytes of an entry's lists, if no other entry has them.
     pub(crate) fn account_lists(&mut self, program: &Program, credits: &Shared<Credit>) {
         self.list_bytes += unshared_bytes(program, credits);
     }
 
-    /// Takes an entry's lists off the account, if nobody else has them. The caller has given up its
-    /// own: one that it kept would count as somebody's.
+    /// Stops counting an entry's lists, if no other entry has them. The caller must already
+    /// have dropped its own references, as they would count as another entry's.
     pub(crate) fn forget_lists(&mut self, program: Program, credits: Shared<Credit>) {
         self.list_bytes -= unshared_bytes(&program, &credits);
         self.credits.release(&credits);
@@ -580,7 +581,7 @@ impl<const W: usize> Core<W> {
     }
 }
 
-/// Bytes of those lists that only the interner and the caller have.
+/// Bytes of those lists that only the interner and the caller hold.
 fn unshared_bytes(program: &Program, credits: &Shared<Credit>) -> usize {
     let mut bytes = 0;
     if credits.holders() == 2 {
@@ -595,17 +596,18 @@ fn unshared_bytes(program: &Program, credits: &Shared<Credit>) -> usize {
     bytes
 }
 
-/// The secrets of the hash of whole keys.
+/// The secrets for hashing whole keys.
 fn secrets_of(seed: u64) -> [u64; 8] {
     let secret = |index| thalweg_classifier::hash::hash_words(seed, &[index as u64]);
     std::array::from_fn(secret)
 }
 
-/// The hash of a whole key: the sum of folded products of its words in pairs.
+/// Hashes a whole key: the sum of folded products of its words in pairs.
 ///
-/// Unlike [`thalweg_classifier::hash::WordHash`] it need not be known word by word, so that its
-/// multiplications do not wait for each other. A word that is its secret makes the product zero, so
-/// both words of the pair are in the sum once more: neither hides the other.
+/// Unlike [`thalweg_classifier::hash::WordHash`] it does not work word by word, so its
+/// multiplications do not wait for each other. A word equal to its secret makes the product
+/// zero. So both words of the pair are added to the sum once more, and neither hides the
+/// other.
 #[inline]
 fn hash_key<const W: usize>(key: &[u64; W], secrets: &[u64; 8]) -> u64 {
     let mut sum = secrets[0];

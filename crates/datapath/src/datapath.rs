@@ -1,4 +1,4 @@
-//! The datapath: caches of a key width that is chosen when the layout is known.
+//! The datapath: caches whose key width is chosen when the layout is known.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::maintain::{
 };
 use crate::statistics::{EvictReason, Statistics};
 
-/// Caches of one worker, at one version of the pipeline.
+/// The caches of one worker, at one version of the pipeline.
 ///
 /// ```
 /// use thalweg_datapath::{Config, Datapath, Gate};
@@ -38,9 +38,9 @@ use crate::statistics::{EvictReason, Statistics};
 pub struct Datapath {
     pub(crate) core: Width,
     maintainer: Box<dyn Maintainer + Send>,
-    /// The change that is being followed.
+    /// The change being followed.
     following: Option<Following>,
-    /// The one that is followed when that is settled.
+    /// The change to follow once that one is settled.
     next: Option<Following>,
     config: Config,
 }
@@ -48,22 +48,22 @@ pub struct Datapath {
 /// How far the caches have followed a change.
 #[derive(Debug)]
 pub enum Progress {
-    /// Packets are answered at the version before.
+    /// Packets are answered at the previous version.
     Preparing,
-    /// Packets are answered at the new version; entries that are not repaired yet, by upcalls.
+    /// Packets are answered at the new version; entries that are not repaired yet cause upcalls.
     Repairing,
-    /// All entries are right, as far as a change is concerned.
+    /// All entries are right with respect to the change.
     Settled {
         /// The version that the change made.
         version: Version,
-        /// What that took.
+        /// The work done.
         work: Work,
-        /// What entries that changed or were evicted had counted at the version before.
+        /// What changed or evicted entries had counted at the previous version.
         ledger: Ledger,
     },
 }
 
-/// Caches by the width of their keys, in words.
+/// Caches by key width, in words.
 pub(crate) enum Width {
     W8(Box<Core<8>>),
     W16(Box<Core<16>>),
@@ -71,7 +71,7 @@ pub(crate) enum Width {
     W64(Box<Core<MAX_WORDS>>),
 }
 
-/// Does the same with caches of any width.
+/// Runs the same expression for caches of any width.
 macro_rules! with_core {
     ($width:expr, $core:ident => $body:expr) => {
         match $width {
@@ -84,31 +84,32 @@ macro_rules! with_core {
 }
 pub(crate) use with_core;
 
-/// An entry as reports show it.
+/// An entry, as shown in reports.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EntryView {
     /// Its number.
     pub id: EntryId,
     /// The key it was made with.
     pub key: Vec<u64>,
-    /// The bits that its packets agree on.
+    /// The bits on which its packets agree.
     pub mask: Vec<u64>,
-    /// What is done with its packets; empty for nothing.
+    /// The effects on its packets; empty for none.
     pub effects: Vec<thalweg_pipeline::Effect>,
     /// The rules that its walk met, in order.
     pub rules: Vec<RuleId>,
-    /// What it has counted and not yet passed on.
+    /// Counts not yet gathered.
     pub counters: Counters,
     /// When it was last used.
     pub used_at: Instant,
-    /// Whether packets of some port are looked for under its mask; else a walk leads to it.
+    /// Whether packets of some port are searched under its mask; otherwise only a walk finds
+    /// it.
     pub is_searched: bool,
-    /// When a change was last found to affect it, and what its repair took.
+    /// Its last repair, and the work it took.
     pub last_repair: Option<LastRepair>,
 }
 
 impl Datapath {
-    /// Empty caches at the pipeline's newest version.
+    /// Creates empty caches at the pipeline's newest version.
     ///
     /// # Errors
     /// If a limit makes no sense.
@@ -129,13 +130,13 @@ impl Datapath {
         with_core!(&self.core, core => core.version)
     }
 
-    /// Forwards packets, all at the version of the caches, into `outbox`.
+    /// Forwards packets into `outbox`, all at the version of the caches.
     ///
-    /// `packets` is left empty. The pipeline is asked, under its read lock, only for packets that
+    /// Leaves `packets` empty. Reads the pipeline, under its read lock, only for packets that
     /// no cache can answer.
     ///
     /// # Panics
-    /// If the pipeline has another layout than the caches when it is asked.
+    /// If it reads the pipeline and that has another layout than the caches.
     pub fn process(
         &mut self,
         packets: &mut Vec<Packet>,
@@ -146,18 +147,18 @@ impl Datapath {
         with_core!(&mut self.core, core => core.process(packets, now, pipeline, outbox));
     }
 
-    /// The record in which a change is to be searched for before [`Datapath::begin`], on whichever
-    /// thread; `None` if the maintainer asks for none.
+    /// The record in which to search for a change before [`Datapath::begin`], on any thread;
+    /// `None` if the maintainer does not use it.
     pub fn index(&self) -> Option<Index> {
         with_core!(&self.core, core => core.record.index().cloned())
     }
 
-    /// Begins to follow a change, which the pipeline has published; `findings` are of
-    /// [`Index::search`], and nothing if there is no index.
+    /// Begins to follow a change that the pipeline has published. `findings` come from
+    /// [`Index::search`]; `None` if there is no index.
     ///
-    /// The caches may still have entries to repair after the change before, if that and this change
-    /// rules alone and the walks that were asked for are made: this one is then followed when that
-    /// one is settled.
+    /// The caches may still be repairing after the previous change, if both changes are only
+    /// of rules and all requested walks are made. This change is then followed once the
+    /// previous one is settled.
     ///
     /// # Panics
     /// If two changes are not settled.
@@ -170,13 +171,13 @@ impl Datapath {
         }
     }
 
-    /// One slice of the work that following a change takes.
+    /// Does one slice of the work of following a change.
     ///
-    /// The pipeline is asked, under its read lock, only where something is walked, or compared
-    /// with new rules, in this slice.
+    /// Reads the pipeline, under its read lock, only if this slice walks an entry or compares
+    /// it with new rules.
     ///
     /// # Panics
-    /// If the pipeline is asked and has not published the change.
+    /// If it reads the pipeline and that has not published the change.
     pub fn step(&mut self, pipeline: &Gate<Pipeline>) -> Progress {
         let Some(mut following) = self.following.take() else {
             return Progress::Settled {
@@ -218,11 +219,11 @@ impl Datapath {
         }
     }
 
-    /// Asks for walks of entries that wait for their repair, if there are many: to be called once
-    /// the caches have moved, by whoever has [`Index::walk`] make them elsewhere.
+    /// Requests walks of entries that wait for repair, if there are many. A caller that has
+    /// [`Index::walk`] run elsewhere calls this once the caches have moved.
     ///
-    /// From then on these entries wait until [`Datapath::accept`] brings the walks; packets that
-    /// meet one are upcalls as before.
+    /// These entries then wait until [`Datapath::accept`] brings the walks; packets that meet
+    /// one are upcalls as before.
     pub fn request_walks(&mut self) -> Option<Requests> {
         if self.config.maintainer != MaintainerKind::Incremental {
             return None;
@@ -232,10 +233,10 @@ impl Datapath {
         with_core!(&self.core, core => following.request(&**core, at_least))
     }
 
-    /// Takes the walks that were asked for.
+    /// Accepts the requested walks.
     ///
     /// # Panics
-    /// If they are not of the change that is being followed.
+    /// If they are not of the change being followed.
     pub fn accept(&mut self, walks: Walks) {
         let following = self.following.as_mut();
         following
@@ -282,19 +283,20 @@ impl Datapath {
         }
     }
 
-    /// What entries have counted since the last call, to be settled with the pipeline.
+    /// Takes all that entries have counted since the last call, to be settled with the
+    /// pipeline.
     pub fn gather(&mut self) -> Ledger {
         self.gather_slice(0, u32::MAX);
         self.take_ledger()
     }
 
-    /// Gathers from so many entries, from a number on; says where to go on.
+    /// Gathers from `count` entries, starting at number `from`; returns where to continue.
     pub fn gather_slice(&mut self, from: u32, count: u32) -> Option<u32> {
         with_core!(&mut self.core, core => core.gather_slice(from, count))
     }
 
-    /// What the entries that met one of these rules have counted since the last call, and what
-    /// entries that are gone had.
+    /// Takes what the entries that met one of these rules have counted since the last call,
+    /// and the counts of evicted entries.
     pub fn gather_rules(&mut self, rules: &[RuleId]) -> Ledger {
         with_core!(&mut self.core, core => {
             core.gather_rules(rules);
@@ -302,12 +304,13 @@ impl Datapath {
         })
     }
 
-    /// For each rule, a use after that time, if there was one; not always the last.
+    /// For each rule, a time of use after the given time, if there was one; not always the
+    /// last use.
     pub fn uses_since(&mut self, rules: &[(RuleId, Instant)]) -> Vec<Option<Instant>> {
         with_core!(&mut self.core, core => core.uses_since(rules))
     }
 
-    /// What was gathered, and what entries that are gone had counted.
+    /// Takes the gathered counts, including those of evicted entries.
     pub fn take_ledger(&mut self) -> Ledger {
         with_core!(&mut self.core, core => {
             core.tally.settle(&mut core.ledger);
@@ -315,55 +318,56 @@ impl Datapath {
         })
     }
 
-    /// What the datapath has seen.
+    /// The datapath's counters.
     pub fn statistics(&self) -> &Statistics {
         with_core!(&self.core, core => &core.statistics)
     }
 
-    /// Entries in the wildcard cache.
+    /// Number of entries in the wildcard cache.
     pub fn megaflow_count(&self) -> usize {
         with_core!(&self.core, core => core.entries.len())
     }
 
-    /// Masks in the wildcard cache.
+    /// Number of masks in the wildcard cache.
     pub fn mask_count(&self) -> usize {
         with_core!(&self.core, core => core.megaflow.mask_count())
     }
 
-    /// Flows in the exact-match cache; those whose entry is gone are counted until replaced.
+    /// Number of flows in the exact-match cache; includes flows of evicted entries until
+    /// replaced.
     pub fn microflow_count(&self) -> usize {
         with_core!(&self.core, core => core.microflow.len())
     }
 
-    /// Flows that the exact-match cache has room for.
+    /// Capacity of the exact-match cache, in flows.
     pub fn microflow_capacity(&self) -> usize {
         with_core!(&self.core, core => core.microflow.capacity())
     }
 
-    /// Bytes that the wildcard cache takes: entries, shared lists, and lookup index.
+    /// Bytes of the wildcard cache: entries, shared lists, and lookup index.
     pub fn megaflow_bytes(&self) -> usize {
         with_core!(&self.core, core => core.memory_bytes())
     }
 
-    /// Bytes that the record of what entries depend on takes; 0 without one.
+    /// Bytes of the record of what entries depend on; 0 without one.
     pub fn dependency_bytes(&self) -> usize {
         with_core!(&self.core, core => {
             core.record.look().map_or(0, |known| known.memory_bytes())
         })
     }
 
-    /// Reads that entries depend on, each counted once however many entries share it.
+    /// Number of reads that entries depend on; a read shared by many entries counts once.
     pub fn dependency_count(&self) -> usize {
         with_core!(&self.core, core => {
             core.record.look().map_or(0, |known| known.node_count())
         })
     }
 
-    /// Compares the lookup index and the record of what entries depend on with the entries, node by
-    /// node: for tests, and for whoever does not trust them.
+    /// Compares the lookup index and the dependency record with the entries, node by node; for
+    /// tests and self-checks.
     ///
     /// # Errors
-    /// What does not agree.
+    /// The first disagreement.
     pub fn verify(&self) -> Result<(), String> {
         with_core!(&self.core, core => {
             let ids: Vec<EntryId> = core.entries.ids().collect();
@@ -373,8 +377,8 @@ impl Datapath {
         })
     }
 
-    /// The ways that entries' walks took through the tables, the most used first; empty if the
-    /// maintainer does not ask what entries depend on.
+    /// The traversals of entries' walks, the most used first; empty if the maintainer does not
+    /// record what entries depend on.
     pub fn traversals(&self) -> Vec<TraversalView> {
         with_core!(&self.core, core => core.traversals())
     }

@@ -1,16 +1,16 @@
 //! Entries: one remembered answer each.
 //!
-//! The slab has two arrays side by side: what every hit touches (generation, effects, counters),
-//! one cache line an entry, and the keys. An entry's number is used again after it is evicted;
-//! its generation is not, so that whoever remembers both finds out.
+//! The slab has two arrays side by side: the data of every hit (generation, effects,
+//! counters), one cache line per entry, and the keys. An entry's number is reused after
+//! eviction. Its generation is not, so that a holder of both can tell.
 //!
-//! 1. A generation stands for one region: one key and mask. Effects may be repaired under it, which
-//!    a microflow that points to the entry then has too.
-//! 2. Counters of an entry belong to its credits as they are: before credits change, they are
-//!    gathered.
-//! 3. An entry that a change affects has its mark while the version is still the old one, and is
-//!    found as before. When the version moves, marks are refused: in constant time, no entry that
-//!    has one is found any more.
+//! 1. A generation stands for one region: one key and mask. Effects may be repaired under it;
+//!    a microflow that points to the entry then uses the new effects.
+//! 2. Counters of an entry belong to its current credits; before credits change, the counters
+//!    are gathered.
+//! 3. An entry affected by a change is marked while the version is still the old one, and is
+//!    found as before. When the version moves, the mark is refused: from then on no marked
+//!    entry is found. This takes constant time.
 
 use std::ops::Deref;
 
@@ -25,19 +25,19 @@ use crate::intern::Shared;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct EntryId(pub u32);
 
-/// To whom an entry's packets are credited.
+/// What an entry's packets are credited to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Credit {
     /// A rule that matched.
     Rule(RuleId),
     /// A table in which nothing matched.
     Miss(TableId),
-    /// A group, and the position of the bucket that was chosen.
+    /// A group, and the position of the chosen bucket.
     Bucket(GroupId, Option<u32>),
 }
 
 impl Credit {
-    /// Who is to be credited for a walk, once for each time it met them.
+    /// The credits of a walk, one for each time it met something.
     pub(crate) fn each(trace: &Trace) -> impl Iterator<Item = Credit> + '_ {
         let credit = |kind| match kind {
             StepKind::Lookup {
@@ -50,7 +50,7 @@ impl Credit {
         trace.kinds().filter_map(credit)
     }
 
-    /// The same, as a list.
+    /// The same as a list.
     pub(crate) fn of(trace: &Trace) -> Vec<Credit> {
         let mut credits = Vec::with_capacity(trace.len());
         credits.extend(Credit::each(trace));
@@ -59,7 +59,7 @@ impl Credit {
 }
 
 impl Credit {
-    /// The rules among those to be credited.
+    /// The rules among the credits.
     pub(crate) fn rules(credits: &[Credit]) -> impl Iterator<Item = RuleId> {
         credits.iter().filter_map(|credit| match credit {
             Credit::Rule(rule) => Some(*rule),
@@ -68,19 +68,19 @@ impl Credit {
     }
 }
 
-/// What is done with an entry's packets.
+/// What an entry does with its packets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Program {
-    /// Nothing but to count it.
+    /// Only counts the packet as dropped.
     Drop(DropReason),
-    /// Sends the packet as it is: most entries, so it has a form of its own.
+    /// Sends the packet unchanged: the form of most entries.
     Send(PortId),
     /// Runs effects.
     Run(Shared<Effect>),
 }
 
 impl Program {
-    /// What runs these effects; how a list is kept is the caller's to say.
+    /// The program for these effects; `keep` turns the list into its shared form.
     pub(crate) fn of<L: Deref<Target = [Effect]>>(
         effects: L,
         keep: impl FnOnce(L) -> Shared<Effect>,
@@ -105,7 +105,7 @@ impl Program {
         }
     }
 
-    /// Does it to a packet.
+    /// Runs the program on a packet.
     #[inline]
     pub(crate) fn run(
         &self,
@@ -126,31 +126,32 @@ impl Program {
     }
 }
 
-/// One remembered answer, without its key: a cache line.
+/// One remembered answer, without its key: one cache line.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(crate) struct Entry {
     pub(crate) program: Program,
     pub(crate) counters: Counters,
     pub(crate) used_at: Instant,
-    /// The sub-table that the entry is in; none if the slot is free.
+    /// The entry's sub-table; [`NO_SUBTABLE`] if the slot is free.
     pub(crate) subtable: u32,
     pub(crate) generation: u32,
-    /// Of which its answer is; always the same where a maintainer keeps answers right.
+    /// The epoch of its answer; always the same if a maintainer keeps answers right.
     pub(crate) epoch: u32,
     pub(crate) credits: Shared<Credit>,
-    /// Whether it was used since the hand of second chance last passed.
+    /// Whether it was used since the second-chance hand last passed.
     pub(crate) is_recent: bool,
-    /// The change that affects it, until it has been repaired.
+    /// Marks it as affected by a change, until it is repaired.
     pub(crate) mark: Mark,
 }
 
 /// Whether a change affects an entry.
 ///
-/// Two marks take turns, since entries of one change are all repaired before the next is prepared.
+/// Two marks alternate, since all entries of one change are repaired before the next is
+/// prepared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mark {
-    /// None does.
+    /// No change affects it.
     Unmarked,
     One,
     Other,
@@ -166,13 +167,13 @@ impl Mark {
     }
 }
 
-/// Entries that were used and are passed over for one victim: where all were, a burst must not wait
-/// until the hand has been round.
+/// Most used entries passed over for one victim: if all were used, a burst must not wait for a
+/// full round of the hand.
 const CHANCES: u32 = 256;
 
 const _: () = assert!(std::mem::size_of::<Entry>() == 64);
 
-/// Says that a slot has no entry.
+/// Marks a slot without an entry.
 pub(crate) const NO_SUBTABLE: u32 = u32::MAX;
 
 /// Entries by number, with their keys of `W` words.
@@ -181,12 +182,12 @@ pub(crate) struct Entries<const W: usize> {
     hot: Vec<Entry>,
     keys: Vec<[u64; W]>,
     free: Vec<EntryId>,
-    /// Where the hand of second chance is.
+    /// The position of the second-chance hand.
     hand: usize,
     count: usize,
-    /// Invariant 3; at the start no entry has it.
+    /// The mark that is refused (invariant 3); at the start no entry has it.
     refused: Mark,
-    /// Entries of others are not current.
+    /// Entries of other epochs are not current.
     epoch: u32,
 }
 
@@ -222,7 +223,7 @@ impl<const W: usize> Entries<W> {
         &self.keys[id.0 as usize]
     }
 
-    /// Whether the entry is still of this generation, and its answer right.
+    /// Whether the entry still has this generation, and its answer is right.
     #[inline]
     pub(crate) fn is_current(&self, id: EntryId, generation: u32) -> bool {
         let entry = &self.hot[id.0 as usize];
@@ -234,19 +235,19 @@ impl<const W: usize> Entries<W> {
         self.epoch
     }
 
-    /// Says that no answer so far is right any more, in constant time.
+    /// Invalidates all answers so far, in constant time.
     pub(crate) fn begin_epoch(&mut self) {
         self.epoch = self.epoch.wrapping_add(1);
     }
 
-    /// Whether an entry's answer is that of a version before, so that it must not be found.
+    /// Whether an entry's answer is of an earlier version, so that it must not be found.
     #[inline]
     pub(crate) fn is_refused(&self, id: EntryId) -> bool {
         self.hot[id.0 as usize].mark == self.refused
     }
 
-    /// Marks an entry as affected by the change that is prepared; says its generation, if it was
-    /// not marked before.
+    /// Marks an entry as affected by the change being prepared; returns its generation if it
+    /// was not marked before.
     pub(crate) fn mark(&mut self, id: EntryId) -> Option<u32> {
         let mark = self.refused.next();
         let entry = &mut self.hot[id.0 as usize];
@@ -260,30 +261,30 @@ impl<const W: usize> Entries<W> {
         self.refused = self.refused.next();
     }
 
-    /// Says that an entry's answer is right again.
+    /// Records that an entry's answer is right again.
     pub(crate) fn unmark(&mut self, id: EntryId) {
         self.hot[id.0 as usize].mark = Mark::Unmarked;
     }
 
-    /// Gives an entry, which is right, another region: of the same key, in another sub-table.
+    /// Moves an entry to another sub-table: a new region with the same key.
     pub(crate) fn renew(&mut self, id: EntryId, subtable: u32) {
         let entry = self.get_mut(id);
         entry.generation = entry.generation.wrapping_add(1);
         (entry.subtable, entry.mark) = (subtable, Mark::Unmarked);
     }
 
-    /// Whether there is an entry of this number and generation.
+    /// Whether an entry with this number and generation exists.
     pub(crate) fn is_taken(&self, id: EntryId, generation: u32) -> bool {
         let entry = &self.hot[id.0 as usize];
         entry.subtable != NO_SUBTABLE && entry.generation == generation
     }
 
-    /// How many numbers have been given: entries are numbered from 0, with gaps.
+    /// The number of slots: entries are numbered from 0, with gaps.
     pub(crate) fn numbers(&self) -> u32 {
         self.hot.len() as u32
     }
 
-    /// Whether there is an entry of this number.
+    /// Whether an entry with this number exists.
     pub(crate) fn is_there(&self, id: EntryId) -> bool {
         let entry = self.hot.get(id.0 as usize);
         entry.is_some_and(|entry| entry.subtable != NO_SUBTABLE)
@@ -299,7 +300,7 @@ impl<const W: usize> Entries<W> {
         thalweg_classifier::simd::prefetch(&self.keys, id.0 as usize);
     }
 
-    /// Puts an entry in; its generation is a new one.
+    /// Adds an entry, with a new generation.
     pub(crate) fn insert(&mut self, key: [u64; W], mut entry: Entry) -> EntryId {
         self.count += 1;
         match self.free.pop() {
@@ -319,7 +320,7 @@ impl<const W: usize> Entries<W> {
         }
     }
 
-    /// Takes an entry out.
+    /// Removes an entry.
     pub(crate) fn remove(&mut self, id: EntryId) -> Entry {
         let hot = self.get_mut(id);
         assert!(hot.subtable != NO_SUBTABLE, "the entry is there");
@@ -350,11 +351,11 @@ impl<const W: usize> Entries<W> {
         taken.into_iter()
     }
 
-    /// The entry to make room with: the next one that was not used since the hand last passed, or
-    /// the last of [`CHANCES`] that were.
+    /// The entry to evict for room: the next one not used since the hand last passed, or the
+    /// last of [`CHANCES`] that were used.
     pub(crate) fn victim(&mut self) -> Option<EntryId> {
         let mut used = 0;
-        // Slots without an entry do not count: there are few where room is needed.
+        // Slots without an entry do not count; few exist when room is needed.
         for _ in 0..self.hot.len() {
             self.hand = (self.hand + 1) % self.hot.len();
             let entry = &mut self.hot[self.hand];
@@ -369,14 +370,14 @@ impl<const W: usize> Entries<W> {
         None
     }
 
-    /// Bytes of memory that all entries take, free slots included.
+    /// Bytes of memory of all entries, including free slots.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.hot.capacity() * std::mem::size_of::<Entry>()
             + self.keys.capacity() * std::mem::size_of::<[u64; W]>()
             + self.free.capacity() * std::mem::size_of::<EntryId>()
     }
 
-    /// Bytes of memory an entry takes here.
+    /// Bytes of memory per entry.
     pub(crate) const fn bytes_each() -> usize {
         std::mem::size_of::<Entry>() + std::mem::size_of::<[u64; W]>()
     }

@@ -1,9 +1,9 @@
-//! A lock for one who writes now and then, for microseconds, among those who read all the time.
+//! A lock for constant readers and a rare writer that holds it briefly.
 //!
-//! A reader that takes its lock again as soon as it has given it back leaves a writer little chance,
-//! and a writer that sleeps is woken by a reader's call to the kernel: in a virtual machine some ten
-//! microseconds for both, as long as a change of thirty rules takes. So both wait awake at first, and
-//! a reader lets a writer that waits go first:
+//! A reader that takes the lock again right after releasing it leaves a writer little chance.
+//! And waking a sleeping writer takes a kernel call, which can cost as much time as a whole
+//! change of thirty rules. So both first wait by spinning, and a reader gives way to a waiting
+//! writer:
 //!
 //! ```text
 //!   write    say so; try to lock, again and again; sleep if it takes long
@@ -11,35 +11,35 @@
 //!            try to lock, again and again; sleep if it takes long
 //! ```
 //!
-//! 1. What is inside is written by one, and read by nobody meanwhile, as with any lock of this kind:
-//!    the lock is the standard library's.
-//! 2. Nobody is starved: a writer that sleeps comes before readers that come later, and a reader
-//!    waits no longer than [`COURTESY`] tries for a writer that does not come.
-//! 3. Who panicked with the lock is not asked.
+//! 1. One writer has exclusive access, as with any lock of this kind: the lock is the standard
+//!    library's.
+//! 2. No thread starves: a sleeping writer comes before later readers, and a reader gives way
+//!    to a writer that does not come for at most [`COURTESY`] tries.
+//! 3. Lock poisoning is ignored.
 //!
-//! In a model check everybody tries once and then sleeps: there is no time in it.
+//! In a model check each thread tries once and then sleeps, as there is no time in it.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{PoisonError, TryLockError};
 
 use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// How often one tries before it sleeps: some 40 microseconds, which is what it would take to be
-/// woken.
+/// Tries before sleeping: about as long as a wake-up would take.
 const TRIES: u32 = if cfg!(thalweg_model) { 1 } else { 1_024 };
-/// For how many tries a reader lets a writer go first: if the writer is not running, no longer.
+/// Tries for which a reader gives way to a writer; no longer, as the writer may not be
+/// running.
 const COURTESY: u32 = 64;
 
-/// A lock whose writer goes first.
+/// A lock that prefers the writer.
 #[derive(Debug, Default)]
 pub struct Gate<T> {
-    /// Writers that wait.
+    /// Number of waiting writers.
     writers: AtomicU32,
     lock: RwLock<T>,
 }
 
 impl<T> Gate<T> {
-    /// A lock around `inside`.
+    /// Creates a lock around `inside`.
     pub fn new(inside: T) -> Gate<T> {
         Gate {
             writers: AtomicU32::new(0),
@@ -84,12 +84,12 @@ impl<T> Gate<T> {
         self.lock.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is inside, for the only one who has it.
+    /// The value, through exclusive access to the lock.
     pub fn get_mut(&mut self) -> &mut T {
         self.lock.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is inside, when nobody has it any more.
+    /// Unwraps the value.
     pub fn into_inner(self) -> T {
         self.lock
             .into_inner()
@@ -97,7 +97,7 @@ impl<T> Gate<T> {
     }
 }
 
-/// What is locked for reading when it is first asked, and then until this is dropped.
+/// Locks for reading at the first use, and holds the lock until dropped.
 pub(crate) struct Reader<'a, T> {
     gate: &'a Gate<T>,
     guard: Option<RwLockReadGuard<'a, T>>,

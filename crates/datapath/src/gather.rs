@@ -1,10 +1,10 @@
-//! What entries have counted, on request: of some rules, or of all.
+//! Gathers the counts of entries, of some rules or of all.
 //!
-//! Entries count for all that their walks met. To know what a rule has seen, those that met it are
-//! asked, which the record of what entries depend on lists; without a record, all are.
+//! An entry counts for everything its walk met. To know a rule's counts, the entries that met
+//! it are read; the dependency record lists them. Without a record, all entries are read.
 //!
-//! 1. What an entry has counted is given to all that it met at once, and counted once.
-//! 2. Whether a rule is in use is known with the first entry that says so.
+//! 1. An entry's counts are credited once, to everything it met at the same time.
+//! 2. The first entry that shows a use settles whether a rule is in use.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use crate::entry::{Credit, Entries, EntryId};
 use crate::ledger::Ledger;
 
 impl<const W: usize> Core<W> {
-    /// Moves what an entry has counted to the ledger.
+    /// Moves an entry's counts to the ledger.
     fn gather_one(&mut self, id: EntryId) {
         let is_old = self.are_others_old || self.entries.is_refused(id);
         let entry = self.entries.get_mut(id);
@@ -29,7 +29,7 @@ impl<const W: usize> Core<W> {
         ledger.add(&entry.credits, counters, entry.used_at);
     }
 
-    /// Gathers from so many entries, from a number on; says where to go on.
+    /// Gathers from `count` entries, starting at number `from`; returns where to continue.
     pub(crate) fn gather_slice(&mut self, from: u32, count: u32) -> Option<u32> {
         let numbers = self.entries.numbers();
         let end = from.saturating_add(count).min(numbers);
@@ -41,7 +41,7 @@ impl<const W: usize> Core<W> {
         (end < numbers).then_some(end)
     }
 
-    /// What has been gathered.
+    /// Takes what has been gathered.
     pub(crate) fn take_ledger(&mut self) -> Ledger {
         let mut ledger = std::mem::take(&mut self.ledger_before);
         ledger.merge(std::mem::take(&mut self.ledger));
@@ -51,7 +51,7 @@ impl<const W: usize> Core<W> {
     /// Gathers from the entries that met one of these rules.
     pub(crate) fn gather_rules(&mut self, rules: &[RuleId]) {
         if self.config.mode == Mode::ComputationalFlows {
-            // Entries have counted nothing.
+            // Entries have counted nothing in this mode.
             return self.tally.settle_rules(rules, &mut self.ledger);
         }
         let ids: Vec<EntryId> = match self.record.lock() {
@@ -68,7 +68,8 @@ impl<const W: usize> Core<W> {
         }
     }
 
-    /// For each rule, a use after that time, if there was one; not always the last.
+    /// For each rule, a time of use after the given time, if there was one; not always the
+    /// last use.
     pub(crate) fn uses_since(&mut self, rules: &[(RuleId, Instant)]) -> Vec<Option<Instant>> {
         let ledgers = [&self.ledger, &self.ledger_before];
         let in_ledgers = rules.iter().map(|(rule, since)| {
@@ -78,7 +79,7 @@ impl<const W: usize> Core<W> {
         });
         let mut uses: Vec<Option<Instant>> = in_ledgers.collect();
         if self.config.mode == Mode::ComputationalFlows {
-            // What packets use is noted as they pass; entries may name rules that are gone.
+            // Uses are recorded as packets pass; entries may name rules that are gone.
             return uses;
         }
         let entries = &self.entries;

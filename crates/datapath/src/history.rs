@@ -1,6 +1,6 @@
-//! When entries were last repaired, and what that took.
+//! The last repair of each entry.
 //!
-//! 1. There is no more of it than there are entries: what is noted of an entry goes with it.
+//! 1. It has no more records than there are entries: an entry's record is removed with it.
 
 use std::collections::HashMap;
 
@@ -13,19 +13,19 @@ use crate::maintain::Outcome;
 /// The last repair of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LastRepair {
-    /// The version that the change made.
+    /// The version of the change.
     pub version: Version,
-    /// What became of the entry.
+    /// What happened to the entry.
     pub outcome: Outcome,
     /// Lookups in tables that the walk needed.
     pub lookups: u32,
-    /// Those among them whose outcome was still known, so that nothing was searched.
+    /// How many of them were known, so that no table was searched.
     pub recalled: u32,
-    /// Bits that the entry's mask had when a walk last searched all tables.
+    /// Bits in the entry's mask when a walk last searched all tables.
     pub searched_bits: u32,
 }
 
-/// Last repairs by entry; those of entries that were never repaired are not there.
+/// Last repairs by entry; entries never repaired are absent.
 #[derive(Debug)]
 pub(crate) struct Histories(HashMap<EntryId, LastRepair, WordHash>);
 

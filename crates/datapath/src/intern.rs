@@ -1,16 +1,16 @@
-//! Equal values stored once.
+//! Stores equal lists once.
 //!
-//! Thousands of entries do the same with their packets and met the same rules on the way. Both
-//! lists are shared among them, each by one word, so that an entry is as long as a cache line.
+//! Thousands of entries do the same with their packets and met the same rules. Both lists are
+//! shared, each by one word, so that an entry fits a cache line.
 //!
-//! The set of lists is a hash table of its own, at most two thirds full, whose slots have the
-//! hashes beside the lists. So a slot can be asked for before it is needed, and whoever repairs
-//! many entries has the memory of several under way at a time; most of such a repair would else be
-//! waiting, for slots and lists that lie anywhere. Who makes a list elsewhere has found out its hash
-//! there ([`Hashed`]), and a list that is given up knows its own.
+//! The set of lists is a hash table, at most two thirds full, whose slots hold the hashes
+//! beside the lists. So a slot can be prefetched, and a repair of many entries can have
+//! several memory accesses in flight. Otherwise such a repair would mostly wait for scattered
+//! slots and lists. A thread that makes a list elsewhere also computes its hash ([`Hashed`]),
+//! and a released list knows its own.
 //!
-//! 1. A list is here as long as an entry has it: whoever gives one up says so, and with the last it
-//!    goes. Nothing is ever swept.
+//! 1. A list is here as long as an entry has it: each owner that drops one reports it, and the
+//!    last removes the list. There are no sweeps.
 
 use std::hash::{BuildHasher, Hash};
 use std::ops::Deref;
@@ -19,10 +19,10 @@ use thalweg_classifier::hash::WordHash;
 use thalweg_classifier::simd::{prefetch, prefetch_at};
 use triomphe::ThinArc;
 
-/// The fewest slots, if there are any.
+/// Fewest slots, if there are any.
 const MIN_SLOTS: usize = 16;
 
-/// A list that several have, behind one pointer: its hash and its length lie with its items.
+/// A shared list behind one pointer; its hash and length are stored with its items.
 #[derive(Debug)]
 pub(crate) struct Shared<T>(ThinArc<u64, T>);
 
@@ -45,29 +45,29 @@ impl<T> Shared<T> {
         Shared(ThinArc::from_header_and_iter(hash, list.into_iter()))
     }
 
-    /// Bytes of memory, boxes inside the items not counted: a count, the hash and the length are in
-    /// front.
+    /// Bytes of memory, without boxes inside the items; a count, the hash and the length come
+    /// first.
     pub(crate) fn list_bytes(&self) -> usize {
         24_usize.next_multiple_of(std::mem::align_of::<T>()) + std::mem::size_of_val(&**self)
     }
 
-    /// How many have it.
+    /// The number of holders.
     pub(crate) fn holders(&self) -> usize {
         ThinArc::strong_count(&self.0)
     }
 
-    /// Asks for the memory of its beginning.
+    /// Prefetches its beginning.
     pub(crate) fn prefetch(&self) {
         prefetch_at(self.0.as_ptr());
     }
 
-    /// Its hash, if it is one of an interner.
+    /// Its hash, if it belongs to an interner.
     fn hash(&self) -> u64 {
         self.0.header.header
     }
 }
 
-/// One that is no interner's.
+/// Creates a list that belongs to no interner.
 impl<T> From<Vec<T>> for Shared<T> {
     fn from(list: Vec<T>) -> Self {
         Shared::new(0, list)
@@ -91,7 +91,7 @@ pub(crate) struct Hashed<T> {
 }
 
 impl<T: Hash> Hashed<T> {
-    /// With the hash that the interner of this function has.
+    /// Hashes the list with the interner's function.
     pub(crate) fn new(list: Vec<T>, hash: WordHash) -> Hashed<T> {
         Hashed {
             hash: hash.hash_one(&list[..]),
@@ -101,7 +101,7 @@ impl<T: Hash> Hashed<T> {
 }
 
 impl<T> Hashed<T> {
-    /// The list alone.
+    /// The list without its hash.
     pub(crate) fn into_list(self) -> Vec<T> {
         self.list
     }
@@ -118,7 +118,7 @@ impl<T> Deref for Hashed<T> {
 /// A set of shared lists.
 #[derive(Debug)]
 pub(crate) struct Interner<T> {
-    /// With their hashes, by which they are placed.
+    /// With their hashes, which determine their slots.
     slots: Vec<Option<(u64, Shared<T>)>>,
     count: usize,
     hash: WordHash,
@@ -133,12 +133,12 @@ impl<T: Hash + Eq> Interner<T> {
         }
     }
 
-    /// The function that lists are hashed with.
+    /// The function that hashes lists.
     pub(crate) fn hash_function(&self) -> WordHash {
         self.hash
     }
 
-    /// A list with its hash here.
+    /// Adds a list's hash for this interner.
     pub(crate) fn hashed(&self, list: Vec<T>) -> Hashed<T> {
         Hashed::new(list, self.hash)
     }
@@ -158,17 +158,17 @@ impl<T: Hash + Eq> Interner<T> {
         shared
     }
 
-    /// Asks for the slot where a list of this hash is looked for.
+    /// Prefetches the slot of a list with this hash.
     pub(crate) fn prefetch(&self, list: &Hashed<T>) {
         prefetch(&self.slots, self.home(list.hash));
     }
 
-    /// The same of a list that is to be given up.
+    /// Prefetches the slot of a list that will be released.
     pub(crate) fn prefetch_former(&self, list: &Shared<T>) {
         prefetch(&self.slots, self.home(list.hash()));
     }
 
-    /// Asks for the list that this one is likely to be equal to, once its slot has come.
+    /// Prefetches the list that this one probably equals, once its slot is in the cache.
     pub(crate) fn prefetch_equal(&self, list: &Hashed<T>) {
         if let Some(Some((hash, known))) = self.slots.get(self.home(list.hash))
             && *hash == list.hash
@@ -177,13 +177,13 @@ impl<T: Hash + Eq> Interner<T> {
         }
     }
 
-    /// Forgets a list if nobody else has it.
+    /// Removes a list if no other holder has it.
     pub(crate) fn release(&mut self, list: &Shared<T>) {
         if list.holders() > 2 || self.slots.is_empty() {
             return;
         }
         let place = self.place(list.hash(), |known| known.0.as_ptr() == list.0.as_ptr());
-        // One that was never shared is not here.
+        // A list that was never shared is not here.
         if self.slots[place].is_some() {
             self.take_out(place);
             self.count -= 1;
@@ -193,7 +193,7 @@ impl<T: Hash + Eq> Interner<T> {
         }
     }
 
-    /// The slot of a list, or the free one where it belongs.
+    /// The slot of a list, or the free slot where it belongs.
     fn place(&self, hash: u64, is_it: impl Fn(&Shared<T>) -> bool) -> usize {
         let mut place = self.home(hash);
         while let Some((other, known)) = &self.slots[place] {
@@ -213,8 +213,8 @@ impl<T: Hash + Eq> Interner<T> {
         (place + 1) & (self.slots.len() - 1)
     }
 
-    /// Frees a slot, and moves up those behind it that belong further forward: Knuth's algorithm R,
-    /// as in a sub-table.
+    /// Frees a slot, and moves up later lists that belong further forward: Knuth's algorithm
+    /// R, as in a sub-table.
     fn take_out(&mut self, mut hole: usize) {
         let last = self.slots.len() - 1;
         self.slots[hole] = None;
@@ -243,7 +243,7 @@ impl<T: Hash + Eq> Interner<T> {
         self.slots.iter().flatten().map(|(_, list)| list)
     }
 
-    /// Invariant 1: every list has somebody else, and is where it is looked for.
+    /// Checks invariant 1: every list has another holder, and is where lookups find it.
     pub(crate) fn verify(&self) -> Result<(), String> {
         if !self.lists().all(|list| list.holders() > 1) {
             return Err("a list is kept that nobody has".to_owned());
@@ -260,7 +260,7 @@ impl<T: Hash + Eq> Interner<T> {
         Ok(())
     }
 
-    /// Bytes of memory that the lists take, boxes inside them not counted.
+    /// Bytes of memory of the lists, without boxes inside them.
     pub(crate) fn memory_bytes(&self) -> usize {
         let slots = self.slots.capacity() * std::mem::size_of::<Option<(u64, Shared<T>)>>();
         self.lists().map(Shared::list_bytes).sum::<usize>() + slots
@@ -319,7 +319,7 @@ mod tests {
         }
         assert_eq!(interner.slots.len(), MIN_SLOTS);
         assert!(interner.memory_bytes() < most / 100);
-        // One that was never shared is not here.
+        // A list that was never shared is not here.
         interner.release(&Shared::from(vec![1, 2]));
         assert_eq!(interner.verify(), Ok(()));
     }

@@ -8,7 +8,7 @@ use thalweg_pipeline::{Counters, Pipeline, RuleId};
 
 use crate::entry::Credit;
 
-/// Counts that a datapath has gathered from its entries, to be given to the pipeline.
+/// Counts that a datapath has gathered from its entries, for the pipeline.
 #[derive(Debug)]
 pub struct Ledger {
     credits: HashMap<Credit, (Counters, Instant), WordHash>,
@@ -34,7 +34,7 @@ impl Ledger {
         }
     }
 
-    /// Adds what another has.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: Ledger) {
         if self.credits.is_empty() {
             self.credits = other.credits;
@@ -47,38 +47,38 @@ impl Ledger {
         }
     }
 
-    /// When a rule was last used, as far as this knows.
+    /// When a rule was last used, as far as this ledger knows.
     pub(crate) fn used_at(&self, rule: RuleId) -> Option<Instant> {
         let known = self.credits.get(&Credit::Rule(rule));
         known.map(|(_, used_at)| *used_at)
     }
 
-    /// Whether there is nothing to give.
+    /// Whether there are no counts.
     pub fn is_empty(&self) -> bool {
         self.credits.is_empty()
     }
 
-    /// The counts, to be given to those they belong to.
+    /// The counts as a list, to be settled in parts.
     pub fn into_counts(self) -> Counts {
         Counts(self.credits.into_iter().collect())
     }
 
-    /// Gives all counts to the rules, tables and groups they belong to.
+    /// Settles all counts with the pipeline.
     pub fn settle(self, pipeline: &mut Pipeline) {
         self.into_counts().settle(pipeline, usize::MAX);
     }
 }
 
-/// Counts of rules by number: for those that count every packet, and not every entry.
+/// Counts of rules by number, for a mode that counts every packet and not every entry.
 ///
-/// 1. A rule that has counted something is among `counted`, once.
+/// 1. A rule that has counted something is in `counted`, exactly once.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     by_rule: Vec<Tallied>,
     counted: Vec<RuleId>,
 }
 
-/// What a rule has counted, which may have been taken since.
+/// The counts of one rule, which may have been taken since.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tallied {
     counters: Counters,
@@ -87,7 +87,7 @@ struct Tallied {
 }
 
 impl Tally {
-    /// Counts a packet of so many bytes.
+    /// Counts a packet of `bytes` bytes.
     pub(crate) fn add(&mut self, rule: RuleId, bytes: usize, now: Instant) {
         let place = rule.0 as usize;
         if self.by_rule.len() <= place {
@@ -103,12 +103,12 @@ impl Tally {
         tallied.used_at = now;
     }
 
-    /// Asks for the memory of a rule's counts.
+    /// Prefetches a rule's counts.
     pub(crate) fn prefetch(&self, rule: RuleId) {
         thalweg_classifier::simd::prefetch(&self.by_rule, rule.0 as usize);
     }
 
-    /// Gives all counts to a ledger.
+    /// Moves all counts to a ledger.
     pub(crate) fn settle(&mut self, ledger: &mut Ledger) {
         for rule in self.counted.drain(..) {
             let tallied = std::mem::take(&mut self.by_rule[rule.0 as usize]);
@@ -116,8 +116,8 @@ impl Tally {
         }
     }
 
-    /// Gives the counts of these rules to a ledger, and no others: what that costs does not depend
-    /// on how many rules have counted something.
+    /// Moves the counts of these rules to a ledger; the cost does not depend on how many rules
+    /// have counted something.
     pub(crate) fn settle_rules(&mut self, rules: &[RuleId], ledger: &mut Ledger) {
         for rule in rules {
             if let Some(tallied) = self.by_rule.get_mut(rule.0 as usize) {
@@ -134,17 +134,17 @@ impl Tally {
     }
 }
 
-/// Counts that are to be given to rules, tables and groups.
+/// Counts to be settled with rules, tables and groups.
 #[derive(Debug)]
 pub struct Counts(Vec<(Credit, (Counters, Instant))>);
 
 impl Counts {
-    /// Whether all were given.
+    /// Whether all counts are settled.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Gives so many to those they belong to.
+    /// Settles `count` of them.
     pub fn settle(&mut self, pipeline: &mut Pipeline, count: usize) {
         let rest = self.0.len().saturating_sub(count);
         for (credit, (counters, used_at)) in self.0.drain(rest..) {
@@ -184,13 +184,13 @@ mod tests {
         for rule in [1, 2, 3, 2, 9] {
             tally.add(RuleId(rule), 64, now);
         }
-        // Rule 4 has counted nothing, 1,000 is beyond all that did.
+        // Rule 4 has counted nothing; 1,000 is beyond all rules that did.
         let gone = [2, 4, 1_000].map(RuleId);
         tally.settle_rules(&gone, &mut ledger);
         assert_eq!(counted(&ledger), [(2, 2)]);
         assert_eq!(tally.used_at(RuleId(2)), None);
         assert_eq!(tally.used_at(RuleId(3)), Some(now));
-        // The number has another rule now; it is listed once.
+        // The number now belongs to another rule; it is still listed once.
         tally.add(RuleId(2), 64, now);
         assert_eq!(tally.counted.len(), 4);
         let mut rest = Ledger::default();

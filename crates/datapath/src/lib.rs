@@ -8,14 +8,14 @@
 //!                                        run its effects, count
 //! ```
 //!
-//! In another [`Mode`], computational flows, there are no megaflows: what the exact-match cache does
-//! not know is answered by the rules, without an upcall.
+//! In another [`Mode`], computational flows, there are no megaflows: the rules answer what
+//! misses the exact-match cache, without an upcall.
 //!
-//! A [`Datapath`] belongs to one worker. It holds the answers of the interpreter at *one* version,
-//! and follows each change to the next in slices ([`Datapath::begin`], [`Datapath::step`]): what the
-//! change affects is marked, the version moves, and from then on no marked answer is used until
-//! the [`Maintainer`] has repaired or evicted it. This crate starts no thread, reads no clock, and
-//! does no input or output.
+//! A [`Datapath`] belongs to one worker. It holds the interpreter's answers at *one* version,
+//! and follows each change to the next in slices ([`Datapath::begin`], [`Datapath::step`]).
+//! Entries that the change affects are marked, then the version moves. From then on a marked
+//! answer is used only after the [`Maintainer`] has repaired it; others are evicted. This
+//! crate starts no thread, reads no clock, and does no input or output.
 
 mod computational;
 mod config;

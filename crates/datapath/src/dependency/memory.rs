@@ -1,16 +1,17 @@
-//! What an entry's walk still knows after a change, so that its repair need not search anew.
+//! Reuses what an entry's earlier walk found, so that a repair need not repeat every search.
 //!
-//! A certificate says that whatever agrees with a value under a mask meets a rule, and none above
-//! it. After a change:
+//! A certificate says that every key that agrees with a value under a mask meets a rule, and
+//! none above it. After a change there are three cases:
 //!
-//! - no new rule has met it, and its rule is there (or one that has its place): it holds;
-//! - new rules above its rule have met it: of those that the packet matches the best wins, and the
-//!   certificate narrows by that rule's mask; of those above that the packet does not match, one
-//!   bit in which the packet differs is enough to keep each out;
-//! - else, the table must be searched.
+//! - No new rule has met the certificate, and its rule is there (or one that has its place):
+//!   it holds.
+//! - New rules above its rule have met it. The best of those that match the packet wins, and
+//!   the certificate narrows by that rule's mask. For each better new rule that does not
+//!   match, one bit in which the packet differs is enough to exclude it.
+//! - Otherwise the table must be searched.
 //!
-//! So tables that a change has not touched are not searched, unless a packet looks otherwise there
-//! now than it did; nor is the table of a few new rules.
+//! So a table that a change has not touched is not searched, unless the packet now looks
+//! different there; nor is a table with a few new rules.
 
 use std::cell::RefCell;
 
@@ -21,10 +22,11 @@ use thalweg_pipeline::{Memory, Pipeline, TableId};
 use super::node::{NodeId, Nodes};
 use super::paths::Edge;
 
-/// New rules that are compared with a packet one by one; a search is cheaper than more.
+/// At most this many new rules are compared with a packet one by one; beyond, a search is
+/// cheaper.
 const ARRIVALS_MAX: usize = 32;
 
-/// A new rule that has met certificates.
+/// A new rule that meets certificates.
 #[derive(Clone, Debug)]
 struct Arrival {
     id: RuleId,
@@ -37,7 +39,8 @@ struct Arrival {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arrivals {
     arrivals: Vec<Arrival>,
-    /// By node, then the best first; and whether the node was certain when the first met it.
+    /// Sorted by node, then best rule first; each says whether the node was certain when the
+    /// first new rule met it.
     meetings: Vec<Meeting>,
 }
 
@@ -78,7 +81,7 @@ impl Arrivals {
         });
     }
 
-    /// Puts all in order, when no more will come.
+    /// Sorts the meetings, when no more will come.
     pub(super) fn sort(&mut self) {
         let arrivals = &self.arrivals;
         self.meetings.sort_by_key(|meeting| {
@@ -87,7 +90,7 @@ impl Arrivals {
         });
     }
 
-    /// The new rules that met a node, the best first, if it was certain before them.
+    /// The new rules that met a node, best first, if it was certain before them.
     fn of(&self, node: NodeId) -> Option<impl ExactSizeIterator<Item = &Arrival>> {
         let first = self.meetings.partition_point(|meeting| meeting.node < node);
         let meetings = &self.meetings[first..];
@@ -102,7 +105,7 @@ impl Arrivals {
 }
 
 impl Arrival {
-    /// A bit that the rule cares for and in which the words differ from it; `None` if it matches.
+    /// A bit of the rule's mask in which the words differ from the rule; `None` if they match.
     fn difference(&self, words: &[u64]) -> Option<(usize, u64)> {
         let pairs = words
             .iter()
@@ -110,7 +113,7 @@ impl Arrival {
             .enumerate();
         let mut differing = pairs.map(|(word, (is, (want, mask)))| (word, (is ^ want) & mask));
         let (word, bits) = differing.find(|(_, bits)| *bits != 0)?;
-        // The most significant: masks stay prefixes where rules have prefixes.
+        // The most significant bit: masks stay prefixes where rules have prefixes.
         Some((word, 1 << (63 - bits.leading_zeros())))
     }
 }
@@ -122,19 +125,19 @@ pub(crate) struct Recollection<'a> {
     path: &'a [Edge],
     pipeline: &'a Pipeline,
     version: Version,
-    /// By lookup so far: whether it was known, and where that still is all there is to say of it,
-    /// the node that said so.
+    /// For each lookup so far: whether it was known, and its node if the certificate is
+    /// unchanged.
     known: RefCell<Known>,
 }
 
-/// What of a walk's lookups was known.
+/// Which of a walk's lookups were known.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
-    /// By lookup: its node, if that is the same as before.
+    /// For each lookup: its node, if it is the same as before.
     pub(crate) nodes: SmallVec<[Option<NodeId>; 16]>,
-    /// Lookups that were answered.
+    /// Number of lookups answered from memory.
     pub(crate) recalled: u32,
-    /// Whether a walk that knew more was given up for this one.
+    /// Whether an earlier walk with memory was discarded for this one.
     pub(crate) is_anew: bool,
 }
 
@@ -161,7 +164,7 @@ impl<'a> Recollection<'a> {
         self.known.into_inner()
     }
 
-    /// The rule that wins, and the node if it is all there is to say.
+    /// The winning rule, and its node if the certificate is unchanged.
     fn answer(
         &self,
         place: usize,
@@ -169,7 +172,7 @@ impl<'a> Recollection<'a> {
         words: &[u64],
         examined: &mut [u64],
     ) -> Option<(Option<RuleId>, Option<NodeId>)> {
-        // Most walks look things up in the order in which they did before.
+        // Most walks look things up in the same order as before.
         let (before, from) = self.path.split_at(place.min(self.path.len()));
         let mut edges = from.iter().chain(before);
         edges.find_map(|edge| self.answer_by(edge.node, table, words, examined))
@@ -186,8 +189,7 @@ impl<'a> Recollection<'a> {
         let mut above: SmallVec<[(usize, u64); 8]> = SmallVec::new();
         let mut best = None;
         if !certificate.is_certain {
-            // Else those that met a node which is gone would be taken to have met the next of its
-            // number.
+            // Meetings may be of a former node with this number, which is gone.
             if !certificate.is_doubted {
                 return None;
             }

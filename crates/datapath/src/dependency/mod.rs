@@ -1,7 +1,7 @@
-//! Which entries a change may affect, found without looking at the others.
+//! Finds the entries that a change may affect, without looking at the others.
 //!
-//! An entry is right as long as every read of its walk would come out as it did. Each read is a
-//! node, shared by all entries that made it, and each node has the list of these entries:
+//! An entry is right as long as every read of its walk would have the same result. Each read
+//! is a node, shared by all entries that made it, and each node has the list of these entries:
 //!
 //! ```text
 //!   entry --path--> nodes:  lookup (table, value & mask, rule)   station (VLAN, address)
@@ -13,18 +13,19 @@
 //!   group, port, MAC:  the node of that name
 //! ```
 //!
-//! A lookup's value and mask are its *certificate*: whatever agrees with them meets this rule and
-//! none above it. What higher rules that did not match contributed is in the mask, as geometry, not
-//! as a list of rules; that is why an insert is a question about regions and a delete about one
-//! list. A certificate can be wider than what packets of one entry look like in that table; an
-//! entry that a new rule misses for that reason is found by comparing the rule with the entry's
-//! own region, in the words that its walk did not write.
+//! A lookup's value and mask are its *certificate*: every key that agrees with them meets this
+//! rule and none above it. Higher rules that did not match contribute to the mask as geometry,
+//! not as a list of rules. That is why an insert is a question about regions, and a delete a
+//! question about one list. A certificate can be wider than the set of keys that one entry's
+//! packets have in that table. So for a suspect, the new rule is also compared with the
+//! entry's own region, in the words that its walk did not write; if they do not meet, the
+//! entry is not affected.
 //!
 //! 1. No false negative: an entry whose walk would change is found.
-//! 2. The index is that of the entries: what is added with an entry goes with it, to the last
-//!    node. [`Dependencies::verify`] compares the two.
+//! 2. The index matches the entries: every node added with an entry is removed with it.
+//!    [`Dependencies::verify`] compares the two.
 //!
-//! Source: KAIRO's traversals, of regions in place of recorded packets.
+//! Source: KAIRO's traversals, with regions instead of recorded packets.
 
 mod memory;
 mod node;
@@ -50,7 +51,7 @@ pub use search::{Findings, Index};
 pub use traversals::TraversalView;
 use traversals::Traversals;
 
-/// Fields whose prefixes tell rules apart, as far as the layout has them.
+/// Fields whose prefixes tell rules apart, if the layout has them.
 const PIVOTS: [FieldId; 7] = [
     f::IP_DST,
     f::IP_SRC,
@@ -61,7 +62,7 @@ const PIVOTS: [FieldId; 7] = [
     f::ARP_TPA,
 ];
 
-/// Nodes of a walk from which on they are sorted to find those that are the same.
+/// From this many nodes on, a walk's nodes are sorted to find duplicates.
 const SORTED_FROM: usize = 32;
 
 /// What entries depend on.
@@ -72,12 +73,12 @@ pub(crate) struct Dependencies {
     traversals: Traversals,
     /// The new rules of the last change.
     arrivals: Arrivals,
-    /// Entries that were added since the search for those that a change affects has begun; none
-    /// while no change is prepared.
+    /// Entries added since the search for a change began; `None` while no change is being
+    /// prepared.
     meanwhile: Option<Vec<EntryId>>,
-    /// New rules for each entry from which on a sweep takes the place of searches.
+    /// New rules per entry from which on a sweep replaces the searches.
     sweep_at: usize,
-    /// Kept from call to call.
+    /// Reused from call to call.
     reached: Vec<NodeId>,
     met: Vec<NodeId>,
     edges: Vec<Edge>,
@@ -88,7 +89,8 @@ impl Dependencies {
     pub(crate) fn new(layout: &Layout, config: &Config) -> Dependencies {
         let bits = PIVOTS.iter().filter_map(|field| {
             let slot = layout.slot(*field)?;
-            // The uppermost bits, in the first word; of the metadata, those that programs use.
+            // The most significant bits, in the first word; for the metadata, those that
+            // programs use.
             let width = u32::from(slot.width_bits).min(64);
             let kept = width.min(WIDTH_MAX);
             let skipped = if *field == f::METADATA {
@@ -116,12 +118,12 @@ impl Dependencies {
         }
     }
 
-    /// Notes what an entry depends on: a new one, or one that has been repaired. Of the walk's
-    /// lookups, what was known may be known still.
+    /// Records what a new or repaired entry depends on. `known` has the nodes of lookups that
+    /// were known.
     pub(crate) fn set(&mut self, entry: EntryId, trace: &Trace, known: &Known) {
         if let Some(meanwhile) = &mut self.meanwhile {
             if meanwhile.len() == meanwhile.capacity() {
-                // Many may be gone, or have come again.
+                // Many of them may be gone or listed twice.
                 let paths = &self.paths;
                 meanwhile.retain(|entry| paths.traversal(*entry).is_some());
                 meanwhile.sort_unstable();
@@ -136,7 +138,7 @@ impl Dependencies {
         let former_traversal = self.paths.remove(entry, &mut former);
         self.edges.clear();
         for node in &reached {
-            // Most of what a repaired entry depends on is what it did before.
+            // A repaired entry depends mostly on the same nodes as before.
             let kept = former.iter().position(|edge| edge.node == *node);
             let edge = match kept {
                 Some(place) => former.swap_remove(place),
@@ -155,9 +157,9 @@ impl Dependencies {
         (self.reached, self.former) = (reached, former);
     }
 
-    /// The nodes of a walk, each once, in the order of the walk if it is not too long.
+    /// Collects the nodes of a walk, each once; in the order of the walk if it is short.
     fn reach(&mut self, trace: &Trace, known: &Known, reached: &mut Vec<NodeId>) {
-        // What a walk finds while a change is prepared may not hold at the version after.
+        // What a walk finds while a change is prepared may not hold at the next version.
         let is_certain = self.meanwhile.is_none();
         let mut lookups = 0;
         for step in trace.steps() {
@@ -178,7 +180,7 @@ impl Dependencies {
                 StepKind::Station { station, .. } => {
                     reached.push(self.nodes.cause(Cause::Station(station)));
                 }
-                // Groups are among the inputs; the others ask for nothing that can change.
+                // Groups are among the inputs; the other steps read nothing that can change.
                 StepKind::Bucket { .. } | StepKind::ActionSet | StepKind::Resumption { .. } => {}
             }
         }
@@ -210,7 +212,7 @@ impl Dependencies {
         }
     }
 
-    /// Forgets an entry.
+    /// Removes an entry.
     pub(crate) fn remove(&mut self, entry: EntryId) {
         let mut former = std::mem::take(&mut self.former);
         if let Some(traversal) = self.paths.remove(entry, &mut former) {
@@ -219,7 +221,8 @@ impl Dependencies {
         self.former = former;
     }
 
-    /// What an entry's walk knows of lookups, once all affected entries of the version were found.
+    /// What an entry's walk knows of lookups, once all affected entries of the version were
+    /// found.
     pub(crate) fn memory_of<'a>(
         &'a self,
         entry: EntryId,
@@ -230,7 +233,8 @@ impl Dependencies {
         Recollection::new(&self.nodes, &self.arrivals, path, pipeline, version)
     }
 
-    /// Whether an entry has the path with which the last search found it or came by.
+    /// Whether an entry still has the path that it had when the last search found or passed
+    /// it.
     pub(crate) fn is_as_found(&self, entry: EntryId) -> bool {
         self.paths.is_as_found(entry)
     }
@@ -251,12 +255,13 @@ impl Dependencies {
         self.paths.traversal(entry)
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     pub(crate) fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Invariant 2: compares the index with the paths of these entries, which are all.
+    /// Checks invariant 2: compares the index with the paths of `entries`, which must be all
+    /// entries.
     pub(crate) fn verify(&self, entries: &[EntryId]) -> Result<(), String> {
         let mut edges = 0;
         for entry in entries {

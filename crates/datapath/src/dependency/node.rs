@@ -1,15 +1,16 @@
 //! Nodes: what entries depend on, each stored once however many entries share it.
 //!
-//! A lookup's node says: in this table, whatever agrees with this value under this mask meets this
-//! rule. Entries whose walks came by with the same certificate share the node. Nodes of one table
-//! and mask lie side by side, their values packed to the words that the mask touches.
+//! A lookup's node says: in this table, every key that agrees with this value under this mask
+//! meets this rule. Entries whose walks have the same certificate share the node. Nodes of one
+//! table and mask are stored side by side, their values packed to the words that the mask
+//! touches.
 //!
-//! 1. Two lookups with equal table, mask, value and rule have the same node; a node lives as long
-//!    as an entry depends on it.
+//! 1. Two lookups with equal table, mask, value and rule have the same node; a node lives as
+//!    long as an entry depends on it.
 //! 2. A rule's list has the nodes of the lookups that it won.
 //! 3. A node is in every pivot of its table.
-//! 4. A certificate that a new rule has met is not certain any more, though entries whose own
-//!    regions are elsewhere may keep it.
+//! 4. A certificate that a new rule has met is no longer certain, though entries whose own
+//!    regions do not meet the rule may keep it.
 
 use std::collections::HashMap;
 
@@ -28,29 +29,30 @@ use super::pivot::{Bits, Pivot, Prefix};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct NodeId(pub(super) u32);
 
-/// What a walk asked that is not a table.
+/// An input of a walk that is not a table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Cause {
     /// A group or a port.
     Input(Input),
-    /// Where a station is.
+    /// The port of a station.
     Station(Station),
 }
 
 #[derive(Clone, Debug)]
 enum What {
-    /// A lookup: its class, its place there, the rule that won, its place in the rule's list, and
-    /// whether that rule still is the best for all that agrees with the value.
+    /// A lookup: its class, its row there, the rule that won, its place in the rule's list,
+    /// and whether that rule still is the best for all keys that agree with the value.
     Lookup {
         class: u32,
         row: u32,
         rule: Option<RuleId>,
         place: u32,
         is_certain: bool,
-        /// Whether it was certain once, and a new rule has met it: not another of this number.
+        /// Whether it was certain until a new rule met it; distinguishes it from an earlier
+        /// node with the same number.
         is_doubted: bool,
     },
-    /// Something else; boxed, for there are few.
+    /// Another input; boxed, as there are few.
     Cause(Box<Cause>),
     Free,
 }
@@ -67,9 +69,9 @@ struct Class {
     table: TableId,
     words: MaskedWords,
     mask: Box<[u64]>,
-    /// By pivot of the table: how many leading bits the mask has.
+    /// For each pivot of the table: the number of leading bits in the mask.
     lengths: Box<[u32]>,
-    /// By row: the node, and its value's masked words.
+    /// For each row: the node, and its value's masked words.
     nodes: Vec<NodeId>,
     values: Vec<u64>,
 }
@@ -78,7 +80,7 @@ struct Class {
 struct TableNodes {
     classes: Vec<u32>,
     count: usize,
-    /// By bits: made when the first node knows any of them.
+    /// For each entry of `bits`; made when the first node has any of them in its mask.
     pivots: Vec<Option<Pivot>>,
 }
 
@@ -87,22 +89,23 @@ struct TableNodes {
 pub(super) struct Nodes {
     hash: WordHash,
     bits: Vec<Bits>,
-    /// Pivots that would find more than this share of a table's nodes give way to a scan, which
-    /// reads them side by side; 0 for a scan in any case.
+    /// If a pivot finds more than one in `scan_share` of a table's nodes, a scan replaces it,
+    /// which reads them side by side; 0 to scan always.
     scan_share: usize,
     nodes: Vec<Node>,
     free: Vec<NodeId>,
     classes: Vec<Class>,
     free_classes: Vec<u32>,
     class_index: HashTable<u32>,
-    /// With the lower half of their hashes, so that the table can grow without a look at them.
+    /// Stored with the lower half of their hashes, so that the table can grow without reading
+    /// nodes.
     lookups: HashTable<(u32, NodeId)>,
     causes: HashMap<Cause, NodeId, WordHash>,
     by_rule: HashMap<RuleId, Vec<NodeId>, WordHash>,
     tables: Vec<TableNodes>,
 }
 
-/// A rule that is new in a table: its words.
+/// The words of a rule that is new in a table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NewRule<'a> {
     pub(super) table: TableId,
@@ -110,12 +113,12 @@ pub(super) struct NewRule<'a> {
     pub(super) mask: &'a [u64],
 }
 
-/// What a lookup's node says.
+/// The certificate in a lookup's node.
 pub(super) struct Certificate<'a> {
     pub(super) winner: Option<RuleId>,
-    /// Whether it holds for everything that agrees with the value.
+    /// Whether it holds for every key that agrees with the value.
     pub(super) is_certain: bool,
-    /// Whether it did until new rules have met it.
+    /// Whether it was certain until new rules met it.
     pub(super) is_doubted: bool,
     /// The mask's words.
     pub(super) words: &'a MaskedWords,
@@ -140,18 +143,18 @@ impl Nodes {
         }
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     pub(super) fn len(&self) -> usize {
         self.nodes.len() - self.free.len()
     }
 
-    /// How many nodes a table has.
+    /// The number of nodes of a table.
     pub(super) fn table_len(&self, table: TableId) -> usize {
         let table = self.tables.get(usize::from(table.0));
         table.map_or(0, |table| table.count)
     }
 
-    /// The node of a lookup, which is not certain if it is new.
+    /// The node of a lookup, created if needed; a new one is not certain.
     pub(super) fn lookup(
         &mut self,
         table: TableId,
@@ -204,7 +207,7 @@ impl Nodes {
         node
     }
 
-    /// The node of anything else.
+    /// The node of another input, created if needed.
     pub(super) fn cause(&mut self, cause: Cause) -> NodeId {
         if let Some(node) = self.causes.get(&cause) {
             return *node;
@@ -231,7 +234,7 @@ impl Nodes {
         }
     }
 
-    /// The class of a table's mask.
+    /// The class of a table's mask, created if needed.
     fn class(&mut self, table: TableId, mask: &[u64]) -> u32 {
         let hash = hash_class(self.hash, table, mask);
         let classes = &self.classes;
@@ -273,7 +276,7 @@ impl Nodes {
         number
     }
 
-    /// Drops a class that has no node any more.
+    /// Drops a class without nodes.
     fn remove_class(&mut self, number: u32) {
         let class = &mut self.classes[number as usize];
         class.nodes = Vec::new();
@@ -286,7 +289,7 @@ impl Nodes {
         self.free_classes.push(number);
     }
 
-    /// Invariant 3.
+    /// Keeps invariant 3.
     fn put_in_pivots(&mut self, node: NodeId, class: u32, row: u32) {
         let table = usize::from(self.classes[class as usize].table.0);
         self.tables[table].count += 1;
@@ -314,7 +317,7 @@ impl Nodes {
         self.tables[table].pivots[place] = Some(pivot);
     }
 
-    /// What a node knows of the leading bits of a pivot.
+    /// The leading bits of a pivot's field that a node's mask has.
     fn prefix(&self, class: u32, row: u32, place: usize) -> Prefix {
         let (class, bits) = (&self.classes[class as usize], self.bits[place]);
         let word = class.words.iter().position(|(word, _)| word == bits.word);
@@ -322,7 +325,7 @@ impl Nodes {
         bits.prefix_of_word(word, class.lengths[place])
     }
 
-    /// Makes an entry a dependent of a node, and says its place there.
+    /// Makes an entry a dependent of a node; returns its place in the list.
     pub(super) fn add_dependent(&mut self, node: NodeId, entry: EntryId) -> u32 {
         let dependents = &mut self.nodes[node.0 as usize].dependents;
         if dependents.len() == dependents.capacity() && dependents.len() >= DOUBLED_UP_TO {
@@ -332,14 +335,14 @@ impl Nodes {
         dependents.len() as u32 - 1
     }
 
-    /// Takes a dependent out of its place; says which has that place now.
+    /// Removes the dependent at a place; returns the entry that moved there.
     pub(super) fn remove_dependent(&mut self, node: NodeId, place: u32) -> Option<EntryId> {
         let dependents = &mut self.nodes[node.0 as usize].dependents;
         dependents.swap_remove(place as usize);
         let moved = dependents.get(place as usize).copied();
         match dependents.len() {
             0 => self.remove(node),
-            // What was popular once gives its memory back.
+            // A node that many entries once depended on frees the memory.
             len if dependents.spilled() && len * 4 < dependents.capacity() => {
                 dependents.shrink_to_fit();
             }
@@ -348,7 +351,7 @@ impl Nodes {
         moved
     }
 
-    /// Invariant 1.
+    /// Removes a node without dependents (invariant 1).
     fn remove(&mut self, id: NodeId) {
         let node = &self.nodes[id.0 as usize];
         match &node.what {
@@ -427,14 +430,14 @@ impl Nodes {
         }
     }
 
-    /// Says that a search at the newest version has come to what the node says.
+    /// Records that a search at the newest version gave the node's result.
     pub(super) fn confirm(&mut self, node: NodeId) {
         if let What::Lookup { is_certain, .. } = &mut self.nodes[node.0 as usize].what {
             *is_certain = true;
         }
     }
 
-    /// Invariant 4; says whether the node was certain until now.
+    /// Ends the node's certainty (invariant 4); returns whether it was certain until now.
     pub(super) fn doubt(&mut self, node: NodeId) -> bool {
         match &mut self.nodes[node.0 as usize].what {
             What::Lookup {
@@ -449,7 +452,7 @@ impl Nodes {
         }
     }
 
-    /// The certificate of a lookup in that table, if this node is one and agrees with the words.
+    /// The node's certificate, if it is of a lookup in this table and agrees with the words.
     pub(super) fn certificate(
         &self,
         node: NodeId,
@@ -477,7 +480,7 @@ impl Nodes {
         })
     }
 
-    /// The table of a node's lookup, and the rule that won; `None` if it is no lookup.
+    /// The table of a node's lookup, and the rule that won; `None` if it is not a lookup.
     pub(super) fn lookup_of(&self, node: NodeId) -> Option<(TableId, Option<RuleId>)> {
         match &self.nodes[node.0 as usize].what {
             What::Lookup { class, rule, .. } => Some((self.classes[*class as usize].table, *rule)),
@@ -485,7 +488,7 @@ impl Nodes {
         }
     }
 
-    /// Whether a new rule meets the certificate of a node that is a lookup.
+    /// Whether a new rule meets the certificate of a lookup's node.
     pub(super) fn is_met(&self, node: NodeId, new: NewRule<'_>) -> bool {
         match &self.nodes[node.0 as usize].what {
             What::Lookup { class, row, .. } => self.classes[*class as usize].meets(*row, new),
@@ -493,7 +496,7 @@ impl Nodes {
         }
     }
 
-    /// The cause that a node stands for, if it is no lookup.
+    /// The node's input, if it is not a lookup.
     pub(super) fn cause_of(&self, node: NodeId) -> Option<&Cause> {
         match &self.nodes[node.0 as usize].what {
             What::Cause(cause) => Some(cause),
@@ -506,7 +509,7 @@ impl Nodes {
         &self.nodes[node.0 as usize].dependents
     }
 
-    /// Asks for the memory of a node.
+    /// Prefetches a node.
     pub(super) fn prefetch(&self, node: NodeId) {
         prefetch(&self.nodes, node.0 as usize);
     }
@@ -516,14 +519,14 @@ impl Nodes {
         self.by_rule.get(&rule).map_or(&[], |nodes| nodes)
     }
 
-    /// The node of something that is no lookup, if any entry depends on it.
+    /// The node of another input, if any entry depends on it.
     pub(super) fn of_cause(&self, cause: Cause) -> Option<NodeId> {
         self.causes.get(&cause).copied()
     }
 
-    /// The nodes of a table whose certificate a new rule meets.
+    /// Finds the nodes of a table whose certificate a new rule meets.
     ///
-    /// The precedence of who won is left to the caller to compare.
+    /// The caller compares the precedence of the winners.
     pub(super) fn meeting(&self, new: NewRule<'_>, mut found: impl FnMut(NodeId, Option<RuleId>)) {
         let Some(table) = self.tables.get(usize::from(new.table.0)) else {
             return;
@@ -533,8 +536,8 @@ impl Nodes {
             share => SCAN_FROM.max(table.count / share),
         };
         if let Some(candidates) = self.candidates(table, new, scan_at) {
-            // In three rounds, each of which asks for the memory that the next one needs: nodes lie
-            // anywhere, and so do their values.
+            // In three rounds, each of which prefetches for the next: nodes and their values
+            // are scattered in memory.
             candidates.iter().for_each(|node| self.prefetch(*node));
             let rows = candidates.iter().map(|node| {
                 let &What::Lookup {
@@ -566,9 +569,10 @@ impl Nodes {
         }
     }
 
-    /// The nodes that the pivot with the fewest of them finds, unless all have more than `limit`.
+    /// The nodes that the smallest pivot finds, unless all pivots find more than `limit`.
     ///
-    /// They race: each in turn may find a few, then four times as many, until one comes to its end.
+    /// The pivots race: each in turn may find a few, then four times as many, until one is
+    /// finished.
     fn candidates(
         &self,
         table: &TableNodes,
@@ -597,7 +601,7 @@ impl Nodes {
         None
     }
 
-    /// Invariants 1 to 3, and that so many edges lead to nodes.
+    /// Checks invariants 1 to 3, and that `edges` edges lead to nodes.
     pub(super) fn verify(&self, edges: usize) -> Result<(), String> {
         let mut dependents = 0;
         let (mut lookups, mut of_rules) = (0, 0);
@@ -677,10 +681,10 @@ impl Nodes {
     }
 }
 
-/// Lists of dependents double until they have so many, and then grow by an eighth.
+/// Lists of dependents double up to this length, and then grow by an eighth.
 const DOUBLED_UP_TO: usize = 4_096;
 
-/// Nodes that are scanned rather than searched for, at the least.
+/// Up to this many candidates, a pivot is always preferred to a scan.
 const SCAN_FROM: usize = 64;
 
 impl Class {
@@ -689,12 +693,12 @@ impl Class {
         &self.values[row as usize * stride..(row as usize + 1) * stride]
     }
 
-    /// Asks for the memory of a node's value.
+    /// Prefetches a node's value.
     fn prefetch(&self, row: u32) {
         prefetch(&self.values, row as usize * self.words.len());
     }
 
-    /// Whether something agrees with a node's value and matches a rule too.
+    /// Whether some key agrees with a node's value and also matches the rule.
     #[inline]
     fn meets(&self, row: u32, new: NewRule<'_>) -> bool {
         let value = self.value(row).iter();
@@ -719,9 +723,9 @@ fn hash_lookup(
     spread(value.fold(start, |state, word| hash.step(state, word)) as u32)
 }
 
-/// A hash of 64 bits that follows from 32: tables use the upper ones too.
+/// Spreads a hash of 32 bits to 64, as hash tables use the upper bits too.
 fn spread(hash: u32) -> u64 {
-    // Fibonacci hashing; the lower half stays as it is, so that it can be kept alone.
+    // Fibonacci hashing; the lower half is unchanged, so that it alone can be stored.
     let upper = u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     upper << 32 | u64::from(hash)
 }

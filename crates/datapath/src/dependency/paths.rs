@@ -1,7 +1,7 @@
-//! Paths: which nodes each entry depends on, and where it stands among their dependents.
+//! Paths: the nodes that each entry depends on, and its place among their dependents.
 //!
-//! Paths of equal length lie side by side in one list, so that a path takes eight bytes a node and
-//! no allocation of its own.
+//! Paths of equal length are stored side by side in one list, so that a path takes eight bytes
+//! per node and no separate allocation.
 //!
 //! 1. A place in a list belongs to one path or is free.
 
@@ -18,17 +18,17 @@ pub(super) struct Edge {
     pub(super) place: u32,
 }
 
-/// Says that there is no path.
+/// Marks a missing path.
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct Path {
-    /// Among the paths of its length.
+    /// Index among the paths of its length.
     row: u32,
     length: u32,
-    /// The number of its traversal; none if there is no path.
+    /// The number of its traversal; `NONE` if there is no path.
     traversal: u32,
-    /// The search that last found this path, or came by (one more); 0 if none did.
+    /// The search that last found this path, or passed it (plus one); 0 if none did.
     found_by: u32,
 }
 
@@ -39,19 +39,19 @@ struct Rows {
     free: Vec<u32>,
 }
 
-/// Paths by entry.
+/// The paths, by entry.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Paths {
     paths: Vec<Path>,
-    /// By length.
+    /// Indexed by length.
     rows: Vec<Rows>,
     count: usize,
-    /// The number of the last search: even.
+    /// The number of the last search; always even.
     search: u32,
 }
 
 impl Paths {
-    /// Keeps the path of an entry that has none.
+    /// Stores the path of an entry that has none.
     pub(super) fn insert(&mut self, entry: EntryId, edges: &[Edge], traversal: u32) {
         let empty = Path {
             row: NONE,
@@ -89,7 +89,7 @@ impl Paths {
         self.count += 1;
     }
 
-    /// Takes an entry's path out: sets `into` to its edges, and says its traversal.
+    /// Removes an entry's path: sets `into` to its edges, and returns its traversal.
     pub(super) fn remove(&mut self, entry: EntryId, into: &mut Vec<Edge>) -> Option<u32> {
         into.clear();
         let path = *self.paths.get(entry.0 as usize)?;
@@ -116,7 +116,7 @@ impl Paths {
         &self.rows[length].edges[start..start + length]
     }
 
-    /// Says that an entry has another place among the dependents of a node.
+    /// Records an entry's new place among the dependents of a node.
     pub(super) fn set_place(&mut self, entry: EntryId, node: NodeId, place: u32) {
         let path = &self.paths[entry.0 as usize];
         let (start, length) = (
@@ -134,7 +134,7 @@ impl Paths {
         (path.traversal != NONE).then_some(path.traversal)
     }
 
-    /// Begins a search in which no entry has been found.
+    /// Begins a search; no entry has been found in it yet.
     pub(super) fn begin_search(&mut self) {
         self.search = self.search.wrapping_add(2);
         if self.search == 0 {
@@ -143,13 +143,13 @@ impl Paths {
         }
     }
 
-    /// Whether this search finds the entry for the first time.
+    /// Marks the entry as found; returns whether this search finds it for the first time.
     pub(super) fn is_first_find(&mut self, entry: EntryId) -> bool {
         let path = &mut self.paths[entry.0 as usize];
         std::mem::replace(&mut path.found_by, self.search) != self.search
     }
 
-    /// Asks for the memory of the path of an entry that is to be looked at soon.
+    /// Prefetches the path of an entry.
     pub(super) fn prefetch(&self, entry: EntryId) {
         prefetch(&self.paths, entry.0 as usize);
     }
@@ -159,18 +159,18 @@ impl Paths {
         self.paths[entry.0 as usize].found_by == self.search
     }
 
-    /// Says that this search has come by an entry that it has not found.
+    /// Marks an entry as passed, but not found, by this search.
     pub(super) fn pass(&mut self, entry: EntryId) {
         self.paths[entry.0 as usize].found_by = self.search | 1;
     }
 
-    /// Whether the entry has the path that it had when this search found it or came by.
+    /// Whether the entry still has the path that it had when this search found or passed it.
     pub(super) fn is_as_found(&self, entry: EntryId) -> bool {
         let path = self.paths.get(entry.0 as usize);
         path.is_some_and(|path| path.found_by | 1 == self.search | 1)
     }
 
-    /// How many entries have a path.
+    /// The number of entries with a path.
     pub(super) fn count(&self) -> usize {
         self.count
     }
@@ -186,7 +186,7 @@ impl Paths {
     }
 }
 
-/// Makes room for more values, an eighth of what there is at the least: these lists are large.
+/// Makes room for more values, at least an eighth of the length, as these lists are large.
 fn reserve<T>(list: &mut Vec<T>, more: usize) {
     if list.capacity() - list.len() < more {
         list.reserve_exact(more.max(list.len() / 8).max(16));

@@ -1,9 +1,10 @@
-//! Nodes by a prefix of one field: which of them can meet a rule that has a prefix of it too?
+//! Pivots: find nodes by a prefix of one field, for rules that have a prefix of it too.
 //!
-//! A node knows some of the field's leading bits (none, if its mask leaves the first one open), and
-//! so does the rule. Their regions can meet only if one prefix begins with the other. In the order
-//! of prefixes, the node's prefixes that begin with the rule's are one range; those that the rule's
-//! begins with, its ancestors, lie before it, and are found from the longest on:
+//! A node has some of the field's leading bits in its mask (none if the mask leaves the first
+//! bit open), and so has the rule. Their regions can meet only if one prefix begins with the
+//! other. In the order of prefixes, the nodes whose prefix begins with the rule's are one
+//! range. The nodes whose prefix is a beginning of the rule's, its ancestors, lie before it
+//! and are found from the longest on:
 //!
 //! ```text
 //!   rule 10.1.0.0/16:   subtree    10.1.0.0/16 .. 10.1.255.255/32  one range
@@ -14,30 +15,30 @@
 //!                                      go on from 8.0.0.0/6
 //! ```
 //!
-//! So the tree is searched once for each ancestor that there is, and for each bit in which a
-//! neighbour turns off, not for each length that some prefix of the table has.
+//! So the tree is searched once for each ancestor, and for each bit in which a neighbour
+//! branches off, but not for each prefix length in the table.
 //!
-//! 1. Every node of the table is in each of its pivots, under the empty prefix if need be: so each
-//!    alone finds all that can meet the rule.
+//! 1. Every node of the table is in each of its pivots, under the empty prefix if need be. So
+//!    each pivot alone finds every node that can meet the rule.
 
 use std::collections::BTreeSet;
 
 use super::node::NodeId;
 
-/// Leading bits of a field that a pivot tells apart at most.
+/// Most leading bits of a field that a pivot distinguishes.
 pub(super) const WIDTH_MAX: u32 = 56;
 
-/// The bits that a pivot looks at: some of one word, the most significant first.
+/// The bits that a pivot uses: part of one word, the most significant first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Bits {
     pub(super) word: usize,
-    /// Of the least significant of them.
+    /// Position of the least significant of them.
     pub(super) shift: u32,
     pub(super) width: u32,
 }
 
 impl Bits {
-    /// How many leading bits a mask has.
+    /// The number of leading bits in a mask.
     pub(super) fn length(self, mask: &[u64]) -> u32 {
         self.aligned(mask[self.word]).leading_ones().min(self.width)
     }
@@ -47,18 +48,19 @@ impl Bits {
         self.prefix_of_word(value[self.word], length)
     }
 
-    /// The leading bits of the word that they are in.
+    /// The leading bits, taken from their word.
     pub(super) fn prefix_of_word(self, word: u64, length: u32) -> Prefix {
         Prefix::new(self.aligned(word), length)
     }
 
-    /// The bits at the top of a word.
+    /// The pivot's bits, moved to the top of the word.
     fn aligned(self, word: u64) -> u64 {
         word >> self.shift << (64 - self.width)
     }
 }
 
-/// Leading bits of a field, and how many: in this order, a prefix is followed by its extensions.
+/// Leading bits of a field, with their number; in this order, a prefix precedes its
+/// extensions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Prefix(u64);
 
@@ -71,14 +73,14 @@ impl Prefix {
         self.0 as u8 as u32
     }
 
-    /// This prefix's beginning of a length.
+    /// The first `length` bits of this prefix.
     fn ancestor(self, length: u32) -> Prefix {
         Prefix::new(self.0, length)
     }
 
-    /// How many leading bits both have, the shorter one's at the most.
+    /// The number of leading bits that both share, at most the shorter one's length.
     fn common(self, other: Prefix) -> u32 {
-        // The lowest eight bits are lengths.
+        // The lowest eight bits hold the length.
         let differing = (self.0 ^ other.0) & !0xff;
         differing
             .leading_zeros()
@@ -86,19 +88,19 @@ impl Prefix {
             .min(other.length())
     }
 
-    /// The last of those that begin with this one.
+    /// The last prefix that begins with this one.
     fn last(self) -> Prefix {
         Prefix(self.0 & upper(self.length()) | !upper(self.length()))
     }
 }
 
-/// The uppermost bits of a word.
+/// A mask of the upper `bits` bits of a word.
 fn upper(bits: u32) -> u64 {
-    // Never all 64: a length takes the lowest eight.
+    // Never all 64: the length takes the lowest eight.
     !(u64::MAX >> bits)
 }
 
-/// The nodes of one table by their prefixes.
+/// The nodes of one table, sorted by prefix.
 #[derive(Clone, Debug)]
 pub(super) struct Pivot {
     nodes: BTreeSet<(Prefix, NodeId)>,
@@ -124,7 +126,7 @@ impl Pivot {
         self.nodes.contains(&(prefix, node))
     }
 
-    /// The nodes whose prefix begins with this one, or the other way round.
+    /// The nodes whose prefix begins with this one, or is a beginning of it.
     pub(super) fn meeting(&self, prefix: Prefix) -> impl Iterator<Item = NodeId> {
         let subtree = self
             .nodes
@@ -133,7 +135,7 @@ impl Pivot {
         self.ancestors(prefix).chain(subtree)
     }
 
-    /// The nodes whose prefix is shorter, and begins this one.
+    /// The nodes whose prefix is a shorter beginning of this one.
     fn ancestors(&self, prefix: Prefix) -> impl Iterator<Item = NodeId> {
         let mut up_to = prefix.length().checked_sub(1);
         let found = std::iter::from_fn(move || {
@@ -156,7 +158,7 @@ impl Pivot {
         found.flat_map(nodes_of).map(|(_, node)| *node)
     }
 
-    /// Bytes of memory, about: the standard tree's nodes are some two thirds full.
+    /// Approximate bytes of memory: the standard tree's nodes are about two thirds full.
     pub(super) fn memory_bytes(&self) -> usize {
         std::mem::size_of::<Pivot>() + self.nodes.len() * 24
     }
@@ -181,7 +183,7 @@ mod tests {
         let mut all = Vec::new();
         let mut draw = || {
             let length = random.random_range(0..=16);
-            // Few values, so that prefixes are each other's beginnings.
+            // Few values, so that many prefixes are beginnings of others.
             let value = random.random::<u64>() & 0xc3c3 << 3;
             (bits.prefix(&[value], length), value, length)
         };

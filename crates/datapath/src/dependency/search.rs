@@ -1,16 +1,17 @@
-//! The search for the entries that a change may affect, on whichever thread has the time.
+//! Searches for the entries that a change may affect; runs on any thread.
 //!
-//! The record of what entries depend on belongs to a worker, which writes it at every upcall and
-//! eviction. A change is searched for in it by the control side, which holds it for one rule of the
-//! change at a time; a worker that finds it held notes what it has to add, and adds it later.
+//! The record of what entries depend on belongs to a worker, which writes it at every upcall
+//! and eviction. The control side searches it for a change, and locks it for one rule of the
+//! change at a time. A worker that finds it locked notes its updates, and writes them later.
 //!
-//! What the search finds are suspects. The record knows certificates, not the entries' regions: a
-//! suspect for whose region a new rule has no packet is let go when the worker looks at it.
+//! The search finds suspects. The record has certificates, not the entries' regions. So when
+//! the worker looks at a suspect, it drops it if no packet of its region matches the new rule.
 //!
-//! 1. Every entry that was in the record when the search began, is there when it ends, and that
-//!    the change affects, is among the suspects.
-//! 2. Every entry that was added since the search began is known as such, until the version moves.
-//! 3. There are not many more suspects than entries: where they get too many, all are suspected.
+//! 1. The suspects include every entry affected by the change that is in the record both when
+//!    the search begins and when it ends.
+//! 2. Every entry added since the search began is listed, until the version moves.
+//! 3. There are not many more suspects than entries: if there are too many, all entries are
+//!    suspected.
 
 use std::sync::{Arc, PoisonError};
 
@@ -22,21 +23,21 @@ use super::paths::Paths;
 use crate::entry::EntryId;
 use crate::sync::{Mutex, MutexGuard};
 
-/// Invariant 3: suspects for each entry, and in any case.
+/// Most suspects per entry, and the number always allowed (invariant 3).
 const SUSPECTS_EACH: usize = 2;
 const SUSPECTS_MIN: usize = 4_096;
 
-/// New rules in an entry's tables that are compared with it one by one; of more, one is taken to
-/// affect an entry that was made meanwhile.
+/// Most new rules in an entry's tables that are compared with it one by one. If there are
+/// more, an entry made since the search began counts as affected.
 const COMPARED_MAX: usize = 64;
 
-/// Nodes of a rule that are looked at together.
+/// Nodes of a rule that are processed together.
 const ROUND: usize = 32;
 
-/// Dependents whose memory is asked for before it is their turn: they lie anywhere.
+/// How far ahead the memory of dependents is prefetched, as they are scattered.
 const AHEAD: usize = 8;
 
-/// What entries depend on, shared with whoever searches it.
+/// What entries depend on, shared with the threads that search it.
 #[derive(Clone, Debug)]
 pub struct Index(Arc<Mutex<Dependencies>>);
 
@@ -44,10 +45,10 @@ pub struct Index(Arc<Mutex<Dependencies>>);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Suspect {
     pub(crate) entry: EntryId,
-    /// The new rule that may have packets of its region, as the findings number it; `None` if
-    /// something that its walk read is another.
+    /// The new rule that packets of its region may match, as an index into the findings;
+    /// `None` if another input of its walk changed.
     pub(crate) rule: Option<u32>,
-    /// One bit a word of the state, by its number: these were written by the entry's walk.
+    /// One bit for each word of the state, by its number: whether the entry's walk wrote it.
     pub(crate) written_words: u64,
 }
 
@@ -57,12 +58,12 @@ pub struct Findings {
     pub(crate) suspects: Vec<Suspect>,
     /// Words of value and mask of the new rules that suspects name.
     rules: Vec<(Vec<u64>, Vec<u64>)>,
-    /// Invariant 3.
+    /// Whether all entries are suspected (invariant 3).
     pub(crate) is_everything: bool,
 }
 
 impl Findings {
-    /// Says that all entries are to be looked at.
+    /// Findings that suspect all entries.
     pub(crate) fn everything() -> Findings {
         Findings {
             is_everything: true,
@@ -70,8 +71,8 @@ impl Findings {
         }
     }
 
-    /// Whether the region of a key and mask has packets of the new rule that an entry is suspected
-    /// for, as far as its walk did not write them.
+    /// Whether packets of the region of `key` and `mask` can match the suspect's new rule,
+    /// judged by the words that its walk did not write.
     pub(crate) fn meets(&self, suspect: &Suspect, key: &[u64], mask: &[u64]) -> bool {
         let Some(rule) = suspect.rule else {
             return true;
@@ -86,7 +87,7 @@ impl Findings {
 }
 
 impl Index {
-    /// A record; whoever has the former has this from now on.
+    /// Puts `dependencies` into `former`, so that its holders see them, or into a new record.
     pub(crate) fn with(dependencies: Dependencies, former: Option<Index>) -> Index {
         match former {
             Some(former) => {
@@ -97,19 +98,19 @@ impl Index {
         }
     }
 
-    /// The record, once nobody else has it.
+    /// Locks the record; waits for other holders.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Dependencies> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The record, if nobody else has it now.
+    /// Locks the record if it is free.
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Dependencies>> {
         self.0.try_lock().ok()
     }
 
-    /// Finds the entries that a change may affect; it is published, and not yet followed.
+    /// Finds the entries that a published change, not yet followed, may affect.
     ///
-    /// The record is held for one part of the change at a time.
+    /// Locks the record for one part of the change at a time.
     pub fn search(&self, pipeline: &Pipeline, delta: &Delta) -> Findings {
         let mut findings = Findings::default();
         let limit = self.lock().begin(delta);
@@ -117,7 +118,8 @@ impl Index {
             return Findings::everything();
         };
         self.lock().suspect_readers(delta, &mut findings);
-        // Who takes a rule's place, match and precedence is met where that rule was met.
+        // A rule that takes another's place, match and precedence is met where the other was
+        // met.
         let heirs = heirs(pipeline, delta);
         for rule in &delta.inserted {
             if heirs.binary_search(rule).is_err() {
@@ -132,7 +134,7 @@ impl Index {
     }
 }
 
-/// The new rules of a change that take the place of others, in order.
+/// The new rules of a change that replace others, sorted.
 fn heirs(pipeline: &Pipeline, delta: &Delta) -> Vec<RuleId> {
     let removed = delta.removed.iter();
     let mut heirs: Vec<RuleId> = removed
@@ -142,7 +144,7 @@ fn heirs(pipeline: &Pipeline, delta: &Delta) -> Vec<RuleId> {
     heirs
 }
 
-/// What a change alters besides the rules of tables.
+/// The inputs that a change alters besides the rules of tables.
 fn causes(delta: &Delta) -> impl Iterator<Item = Cause> + '_ {
     let groups = delta.groups.iter().map(|group| Input::Group(*group));
     let ports = delta.ports.iter().map(|port| Input::Port(*port));
@@ -152,7 +154,7 @@ fn causes(delta: &Delta) -> impl Iterator<Item = Cause> + '_ {
 }
 
 impl Dependencies {
-    /// Begins a search; says how many suspects there may be, or `None` if all entries are to be
+    /// Begins a search; returns the most suspects allowed, or `None` if all entries must be
     /// suspected at once.
     fn begin(&mut self, delta: &Delta) -> Option<usize> {
         debug_assert!(self.meanwhile.is_none(), "one change at a time");
@@ -164,11 +166,11 @@ impl Dependencies {
             .then_some(SUSPECTS_MIN + entries * SUSPECTS_EACH)
     }
 
-    /// Those whose walks read what is another or gone.
+    /// Suspects the entries whose walks read something that is changed or gone.
     fn suspect_readers(&mut self, delta: &Delta, findings: &mut Findings) {
         for rule in &delta.removed {
-            // In rounds, each of which asks for the memory that the next one needs: nodes lie
-            // anywhere, and so do the paths of what depends on them.
+            // In rounds, each of which prefetches for the next: nodes, and the paths of their
+            // dependents, are scattered in memory.
             for nodes in self.nodes.of_rule(*rule).chunks(ROUND) {
                 nodes.iter().for_each(|node| self.nodes.prefetch(*node));
                 for node in nodes {
@@ -187,7 +189,7 @@ impl Dependencies {
         }
     }
 
-    /// Those that may have packets of a new rule.
+    /// Suspects the entries that may have packets matching a new rule.
     fn suspect_insert(&mut self, pipeline: &Pipeline, id: RuleId, findings: &mut Findings) {
         let (Some(rule), Some((value, mask))) = (pipeline.rule(id), pipeline.words_of(id)) else {
             return;
@@ -238,7 +240,7 @@ impl Dependencies {
         self.met = met;
     }
 
-    /// Whether no entry was added since the search began; nothing is added to them any more then.
+    /// Ends the list of new entries if it is empty; returns whether it has ended.
     pub(crate) fn ends_meanwhile(&mut self) -> bool {
         let is_over = self.meanwhile.as_ref().is_none_or(Vec::is_empty);
         if is_over {
@@ -247,8 +249,9 @@ impl Dependencies {
         is_over
     }
 
-    /// Up to so many of the entries that were added since the search began and are there yet, with
-    /// whether the change may affect them; when there is none any more, nothing is added to them.
+    /// Checks up to `count` of the entries added since the search began that still exist, and
+    /// collects those that the change may affect. Returns true when none is left; the list
+    /// then ends.
     pub(crate) fn check_meanwhile(
         &mut self,
         pipeline: &Pipeline,
@@ -270,7 +273,7 @@ impl Dependencies {
     }
 }
 
-/// Whether a change may affect an entry, by everything that its walk read.
+/// Whether a change may affect an entry, judged by everything that its walk read.
 fn is_affected(
     nodes: &Nodes,
     paths: &Paths,
@@ -302,13 +305,13 @@ fn is_affected(
     })
 }
 
-/// Asks for the memory of the paths of a node's first dependents: most nodes have few.
+/// Prefetches the paths of a node's first dependents; most nodes have few.
 fn prefetch_first(paths: &Paths, dependents: &[EntryId]) {
     let first = dependents.iter().take(AHEAD);
     first.for_each(|entry| paths.prefetch(*entry));
 }
 
-/// Suspects dependents; the paths of the first of them have been asked for.
+/// Suspects dependents; the paths of the first ones must have been prefetched.
 fn collect(paths: &mut Paths, dependents: &[EntryId], findings: &mut Findings) {
     for (place, entry) in dependents.iter().enumerate() {
         if let Some(later) = dependents.get(place + AHEAD) {

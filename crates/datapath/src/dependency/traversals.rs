@@ -1,21 +1,21 @@
-//! Traversals: the ways that walks take through the tables.
+//! Traversals: the sequences of tables that walks take.
 //!
-//! A pipeline has few of them, however many entries: which tables were asked, in which order. They
-//! are made when the first entry takes them and go with the last.
+//! A pipeline has few of them, however many entries: each is the order in which tables were
+//! looked up. A traversal is created with its first entry and removed with its last.
 
 use std::collections::HashMap;
 
 use thalweg_classifier::hash::WordHash;
 use thalweg_pipeline::{StepKind, TableId, Trace};
 
-/// A traversal as reports show it.
+/// A traversal, as shown in reports.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TraversalView {
-    /// The tables, in the order in which they were asked.
+    /// The tables, in the order of lookup.
     pub tables: Vec<TableId>,
     /// Entries that took it.
     pub entries: u64,
-    /// Packets that these have answered and not yet passed on to the rules they met.
+    /// Packets that these entries have answered and not yet credited to rules.
     pub packets: u64,
 }
 
@@ -28,7 +28,7 @@ struct Traversal {
 /// All traversals.
 #[derive(Debug)]
 pub(crate) struct Traversals {
-    /// By number: how many entries take it.
+    /// By number: the traversal, and how many entries take it.
     known: Vec<(Traversal, u64)>,
     free: Vec<u32>,
     numbers: HashMap<Traversal, u32, WordHash>,
@@ -43,7 +43,7 @@ impl Traversals {
         }
     }
 
-    /// Another entry takes the traversal of this walk.
+    /// Adds an entry to the traversal of this walk.
     pub(super) fn enter(&mut self, trace: &Trace) -> u32 {
         let table = |kind| match kind {
             StepKind::Lookup { table, .. } => Some(table),
@@ -71,7 +71,7 @@ impl Traversals {
         number
     }
 
-    /// An entry that took it is gone.
+    /// Removes an entry from its traversal.
     pub(super) fn leave(&mut self, number: u32) {
         let (traversal, entries) = &mut self.known[number as usize];
         *entries -= 1;
@@ -85,7 +85,7 @@ impl Traversals {
         self.known[number as usize].1 > 0
     }
 
-    /// How many entries take one.
+    /// The number of entries that take any traversal.
     pub(super) fn entries(&self) -> u64 {
         self.known.iter().map(|(_, entries)| entries).sum()
     }
@@ -94,7 +94,7 @@ impl Traversals {
         self.known[number as usize].0.written_words
     }
 
-    /// All of them as reports show them, by number; no packets yet.
+    /// All traversals as shown in reports, by number; packets are still zero.
     pub(crate) fn views(&self) -> Vec<TraversalView> {
         let views = self.known.iter().map(|(traversal, entries)| TraversalView {
             tables: traversal.tables.to_vec(),
