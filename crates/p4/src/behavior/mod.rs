@@ -183,7 +183,7 @@ impl Analysis {
         }
     }
 
-    /// Number of compound actions of the cache table; `None` beyond 48 odd primitives.
+    /// Number of compound actions of the cache table; `None` with too many odd primitives.
     pub fn compound_actions(&self) -> Option<u64> {
         let odd = self.odd_primitives.len() as u32;
         (odd <= MAX_ODD).then(|| 1 << odd)

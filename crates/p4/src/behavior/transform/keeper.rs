@@ -50,7 +50,7 @@ pub fn changed_by(program: &Program, update: &Update) -> Vec<Changed> {
             let users = tables.filter(|(table, _)| table.profile == Some(*profile));
             users.map(|(_, id)| (TableId(id), None)).collect()
         }
-        // A hash may then select a member in any table.
+        // Any table may depend on the hash.
         Update::SetCrc(..) => {
             let all = 0..program.tables.len() as u32;
             all.map(|id| (TableId(id), None)).collect()

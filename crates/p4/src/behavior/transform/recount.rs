@@ -2,8 +2,8 @@
 //!
 //! No primitive counts for an entry; only a lookup that hits it does. So a path notes which of
 //! these tables it hit, and with what key. A hit of the cache restores each key and looks up
-//! each table again. Then it sets the outputs that the tables' actions wrote to the path's
-//! final values.
+//! each table again. Then it gives the outputs that the tables' actions wrote their final
+//! values of the path.
 //!
 //! ```text
 //!   walk:  note_k (the key) -> table -> hit? did_k -- no replay --> hit_k (its bit) -> as before
@@ -33,7 +33,7 @@ use super::instrument::{assign, hex, inner, ours};
 use super::plan::{Plan, Recount, RecountPart};
 use super::value::field_value;
 
-/// Whether one edge leads away from a hit and not from a miss.
+/// Whether all hits of a table have one successor, which can be redirected.
 pub(super) fn tells_hits(table: &Table) -> bool {
     let is_one = table.next.iter().all(|&next| next == table.base_next);
     table.next_on_hit.is_some() || (table.next_on_miss.is_none() && is_one)
