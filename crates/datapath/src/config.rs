@@ -1,4 +1,4 @@
-//! Limits of a datapath, fixed at its start.
+//! Limits of a datapath, fixed when it is created.
 
 use thalweg_classifier::RULES_MAX;
 
@@ -7,20 +7,21 @@ use crate::maintain::MaintainerKind;
 /// Limits of the exact-match cache.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MicroflowConfig {
-    /// Flows that fit, rounded up to a power of two; 0 for no such cache.
+    /// Most flows, rounded up to a power of two; 0 for no such cache.
     pub entries: usize,
-    /// Where room has to be made for it, one new flow in this many is let in; 1 for all.
+    /// When the cache has no free room, one new flow in this many is admitted; 1 for all.
     pub admit_one_in: u32,
 }
 
 /// Limits of the wildcard cache.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MegaflowConfig {
-    /// Entries that fit; 0 for no such cache.
+    /// Most entries; 0 for no such cache.
     pub entries: usize,
-    /// Bytes that the entries and their index may take.
+    /// Most bytes of the entries and their index.
     pub bytes: usize,
-    /// Masks, and so sub-tables to search. Beyond them an entry matches its packet's key alone.
+    /// Most masks, and so sub-tables to search. Beyond this limit, a repaired entry matches
+    /// only its key.
     pub masks: usize,
     /// How an entry is found.
     pub classifier: MegaflowClassifier,
@@ -29,19 +30,20 @@ pub struct MegaflowConfig {
 /// How the wildcard cache finds a packet's entry.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum MegaflowClassifier {
-    /// Sub-table after sub-table, until lookups have shown that a filter or a learned index pays.
+    /// Sub-tables one after the other, until lookups show that a filter or a learned index
+    /// pays off.
     #[default]
     Auto,
-    /// Sub-table after sub-table, those with the most hits first.
+    /// Sub-tables one after the other, those with the most hits first.
     TupleSpace,
-    /// First in the sub-table in which the flow was found before, by a vector Bloom filter.
+    /// First the sub-table in which the flow was last found, by a vector Bloom filter.
     Bloom,
-    /// In a learned index of all entries, which is trained as they change: the computational cache.
+    /// A learned index of all entries, trained as they change: the computational cache.
     Learned,
 }
 
 impl MegaflowClassifier {
-    /// All there are.
+    /// All variants.
     pub const ALL: [MegaflowClassifier; 4] = [
         MegaflowClassifier::Auto,
         MegaflowClassifier::TupleSpace,
@@ -72,11 +74,11 @@ impl std::str::FromStr for MegaflowClassifier {
     }
 }
 
-/// A classifier that megaflows do not have.
+/// The error for an unknown classifier of megaflows.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("there is no classifier {name:?} for megaflows; choose {}", names())]
 pub struct UnknownMegaflowClassifier {
-    /// What was asked for.
+    /// The name given.
     pub name: String,
 }
 
@@ -85,34 +87,34 @@ fn names() -> String {
     names.join(", ")
 }
 
-/// Where both take as long among 1,000 entries (`thalweg bench update --crossover --rules 12000`):
-/// 12.9 ms by searches, 12.8 ms by a sweep.
+/// Where searches and a sweep take equally long with 1,000 entries (`thalweg bench update
+/// --crossover --rules 12000`).
 const SWEEP_AT: usize = 4;
 
-/// Among 10,000 entries (`thalweg bench update --crossover --rules 12000 --entries 10000`), rules that
-/// half of them are affected by took 715 microseconds by prefix and 690 by a scan; a quarter 371 and
-/// 431, an eighth 239 and 304, one in a hundred 105 and 180. The change itself is some 70 of each.
+/// Where a prefix search and a scan take about equally long with 10,000 entries (`thalweg
+/// bench update --crossover --rules 12000 --entries 10000`); with fewer affected entries the
+/// prefix search wins.
 const SCAN_SHARE: usize = 2;
 
-/// So few that a mask cannot grow without end, and so many that few walks are made twice: chosen.
+/// Chosen: low enough that masks stay bounded, high enough that few walks are repeated.
 const MASK_GROWTH: u32 = 8;
 
-/// Fewer are repaired in the time in which one thread wakes another. In a model check, few, so that
-/// walks are asked for.
+/// Repairing fewer takes no longer than waking another thread. Low in a model check, so that
+/// walks are requested.
 const REQUESTS_FROM: usize = if cfg!(thalweg_model) { 1 } else { 16 };
 
-/// How packets are answered that the exact-match cache does not know.
+/// How packets that miss the exact-match cache are answered.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Mode {
-    /// By wildcarded entries, which upcalls make and a maintainer keeps right.
+    /// By wildcard entries, which upcalls make and a maintainer keeps right.
     #[default]
     Megaflows,
-    /// By the rules, with a lookup in each table that the walk meets; there is nothing to maintain.
+    /// By the rules, with a lookup in each table on the walk; there is nothing to maintain.
     ComputationalFlows,
 }
 
 impl Mode {
-    /// All there are.
+    /// All variants.
     pub const ALL: [Mode; 2] = [Mode::Megaflows, Mode::ComputationalFlows];
 
     /// The name in configurations and reports.
@@ -135,18 +137,18 @@ impl std::str::FromStr for Mode {
     }
 }
 
-/// A mode that does not exist.
+/// The error for an unknown mode.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("there is no mode {name:?}; choose \"megaflows\" or \"computational-flows\"")]
 pub struct UnknownMode {
-    /// What was asked for.
+    /// The name given.
     pub name: String,
 }
 
 /// Limits of a datapath.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// How packets are answered that the exact-match cache does not know.
+    /// How packets that miss the exact-match cache are answered.
     pub mode: Mode,
     /// The exact-match cache.
     pub microflow: MicroflowConfig,
@@ -154,23 +156,23 @@ pub struct Config {
     pub megaflow: MegaflowConfig,
     /// How megaflows follow the rules.
     pub maintainer: MaintainerKind,
-    /// Entries that are repaired between two bursts; 1 at the least.
+    /// Entries repaired between two bursts; at least 1.
     pub slice: usize,
-    /// Bits by which repairs may make a mask longer with what the entry's walk knew already, since a
-    /// walk last searched all tables; beyond, all are searched, and the mask has none too many.
+    /// Bits that repairs with memory may add to a mask since a walk last searched all tables.
+    /// Beyond, all tables are searched again, for the narrowest mask.
     pub mask_growth: u32,
-    /// Affected entries from which on a datapath asks for walks that are made elsewhere, if anybody
+    /// Affected entries from which on a datapath requests walks made elsewhere, if the caller
     /// makes them: [`crate::Datapath::request_walks`].
     pub requests_from: usize,
-    /// A change of more new rules than this for each entry is followed by a sweep over all entries,
-    /// in place of a search for each rule; 0 for any change that has new rules.
+    /// A change with more new rules per entry than this is followed by a sweep over all
+    /// entries, instead of a search for each rule; 0 to sweep for any change with new rules.
     pub sweep_at: usize,
-    /// A search for what a new rule may affect looks at a table's nodes by a prefix, unless more than
-    /// one in so many begin so: then it scans all. 0 to scan in any case.
+    /// The search for a new rule's entries uses a prefix, unless more than one in `scan_share`
+    /// of a table's nodes match the prefix: then it scans all nodes. 0 to scan always.
     pub scan_share: usize,
-    /// Continuations of packets that are looked up again.
+    /// Most continuations of packets that are looked up again.
     pub continuations: usize,
-    /// Seed of all hashing and of all chance.
+    /// Seed of all hashing and all random choices.
     pub seed: u64,
 }
 
@@ -200,37 +202,37 @@ impl Default for Config {
     }
 }
 
-/// A configuration that makes no datapath.
+/// A configuration from which no datapath can be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// More entries than their numbers can tell apart.
+    /// More entries than the cache can number.
     #[error("a cache of {entries} entries is too large; {most} is the most")]
     TooManyEntries {
         /// Entries as configured.
         entries: usize,
-        /// The most that the cache can have.
+        /// The most entries possible.
         most: usize,
     },
-    /// There must be a mask to have an entry.
+    /// An entry needs a mask.
     #[error("megaflow masks must be at least 1")]
     NoMasks,
-    /// Nothing would ever be repaired.
+    /// No entry would ever be repaired.
     #[error("a slice of maintenance must be 1 entry or more")]
     EmptySlice,
-    /// Admission is one in so many.
+    /// The admission rate is zero.
     #[error("microflow admission must be one in 1 or more")]
     NoAdmission,
 }
 
-/// The most flows that the exact-match cache may have.
+/// Most flows of the exact-match cache.
 pub(crate) const MAX_ENTRIES: usize = 1 << 28;
 
-/// Bytes of a flow in the exact-match cache, whose key takes a cache line or more.
+/// Bytes of a flow in the exact-match cache, whose key takes at least one cache line.
 const FLOW_BYTES: u64 = 16 + 64;
 
 impl Config {
-    /// Bytes that a datapath takes when it is made, at the least: those of its exact-match cache.
+    /// Least bytes of a new datapath: those of its exact-match cache.
     pub fn bytes_at_start(&self) -> u64 {
         self.microflow.entries.next_power_of_two() as u64 * FLOW_BYTES
     }
@@ -238,7 +240,7 @@ impl Config {
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let sizes = [
             (self.microflow.entries, MAX_ENTRIES),
-            // A learned index of the entries names them as a classifier names its rules.
+            // A learned index numbers entries like a classifier numbers its rules.
             (self.megaflow.entries, RULES_MAX),
         ];
         if let Some((entries, most)) = sizes.into_iter().find(|(entries, most)| entries > most) {

@@ -1,9 +1,10 @@
-//! The wildcard cache's index: from a key to the entry whose region it is in.
+//! The wildcard cache's index: finds the entry whose region contains a key.
 //!
-//! Entries with the same mask are in one sub-table, a hash table of the masked key. Regions may
-//! overlap (two entries that overlap give the same answer, since each gives the interpreter's), so
-//! the first hit is as good as any, and sub-tables can be searched in whatever order is fastest:
-//! most hits first, counted for each input port apart, because ports carry different traffic.
+//! Entries with the same mask are in one sub-table, a hash table of the masked key. Regions
+//! may overlap; overlapping entries give the same answer, since each gives the interpreter's.
+//! So the first hit is as good as any, and sub-tables can be searched in the fastest order:
+//! most hits first, counted separately for each input port, because ports carry different
+//! traffic.
 //!
 //! ```text
 //!   for sub-table in the ranking of the burst's port:
@@ -11,28 +12,31 @@
 //!           probe the slot of hash(key & mask); compare key & mask with the entry's
 //! ```
 //!
-//! A sender can choose packets so that nearly each has a mask of its own (`ranking` tells how). So a
-//! port's packets are looked for in the sub-tables that pay, and no others; a walk answers the rest,
-//! and finds the entry if there is one. Where there are as many masks as there may be, a packet with
-//! a new one is answered by its walk alone, and of those that there are the rarest give way.
+//! A sender can choose packets so that nearly each has its own mask (see `ranking`). So a
+//! port's packets are searched only in the sub-tables that pay off. A walk answers the rest,
+//! and finds the entry if there is one. When the number of masks is at its limit, a packet
+//! with a new mask is answered by its walk alone, and the rarest masks are displaced.
 //!
-//! Entries whose answer is that of a version before are passed over until they are repaired. With
-//! the classifier `bloom`, a first layer says before in which sub-table a flow was found the last
-//! time (`first_layer`). With `learned`, a learned index of all entries is asked instead (`learned`);
-//! sub-tables are searched only for keys whose entry there is refused. With `auto`, the cache begins
-//! without either, and takes what pays (`choice`).
+//! Entries with an answer of an earlier version are skipped until they are repaired. With the
+//! classifier `bloom`, a first layer remembers in which sub-table a flow was last found
+//! (`first_layer`). With `learned`, a learned index of all entries is used instead
+//! (`learned`); sub-tables are searched only for keys whose entry there is refused. With
+//! `auto`, the cache begins without either, and adopts what pays off (`choice`).
 //!
-//! 1. A key is in an entry's region exactly if `key & mask == entry key & mask`; the hash and its
-//!    tag only decide where to look.
-//! 2. Every entry is in the sub-table that it names, and no two of a sub-table have the same region.
-//! 3. There are at most as many sub-tables as configured. Those that lost their last entry stay for
-//!    a while, since the next one often has the same mask: up to a quarter of all, and only as long
-//!    as there is room for others.
-//! 4. A key that no search finds may have an entry all the same: whoever puts one in looks first.
+//! 1. A key is in an entry's region exactly if `key & mask == entry key & mask`; the hash and
+//!    its tag only decide where to look.
+//! 2. Every entry is in the sub-table that it names, and no two of a sub-table have the same
+//!    region.
+//! 3. There are at most as many sub-tables as configured. Empty sub-tables stay for a while,
+//!    since the next entry often has the same mask: up to a quarter of all, and only while
+//!    there is room for others.
+//! 4. A key that no search finds may still have an entry: code that inserts an entry looks
+//!    first.
 //!
-//! Cost: about 5 ns a sub-table and packet while tags fit the caches; unlike a classifier's, the
-//! search ends at the first hit. References: Pfaff et al., *The design and implementation of Open
-//! vSwitch*, NSDI 2015, section 4.2; ranking as in `dpif-netdev.c` (`dpcls_sort_subtable_vector`).
+//! Cost: one probe per sub-table and packet, cheap while tags fit the processor's caches;
+//! unlike a classifier's, the search ends at the first hit. References: Pfaff et al., *The
+//! design and implementation of Open vSwitch*, NSDI 2015, section 4.2; ranking as in
+//! `dpif-netdev.c` (`dpcls_sort_subtable_vector`).
 
 mod choice;
 mod first_layer;
@@ -57,27 +61,27 @@ use ranking::Ranking;
 use subtable::Subtable;
 use tend::Filling;
 
-/// Rankings: input ports are told apart modulo this.
+/// Number of rankings: input ports are taken modulo this.
 const RANKINGS: usize = 64;
 
-/// Of the masks that there may be, one in this many gives way at a time.
+/// One in this many masks, of the most allowed, is displaced at a time.
 const DISPLACED_SHARE: usize = 64;
 
-/// For each, as many were refused; so a sender of masks without end pays for eight walks to make one
-/// entry go.
+/// Refused masks for each displaced one: a sender of endless masks pays eight walks for each
+/// mask that it displaces.
 const REFUSED_PER_DISPLACED: usize = 8;
 
-/// A sub-table with more entries does not give way. In a full cache of the default size, with as many
-/// masks as may be, some have fewer.
+/// A sub-table with more entries is not displaced. In a full cache of the default size with
+/// the most masks, some have fewer.
 const DISPLACED_ENTRIES: usize = 256;
 
-/// Empty sub-tables that are kept in any case.
+/// Empty sub-tables that are always kept.
 const MIN_EMPTY: usize = 16;
 
-/// What a packet that no search has found came with.
+/// What is known of a packet that no search has found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
-    /// The number of the port it came in by.
+    /// The number of its input port.
     pub(crate) port: u32,
     /// The hash of its whole key.
     pub(crate) hash: u64,
@@ -89,26 +93,26 @@ pub(crate) struct Megaflow {
     hash: WordHash,
     subtables: Vec<Option<Subtable>>,
     free: Vec<u32>,
-    /// By sub-table, whether rankings have its number: one that gave way keeps its place in them,
-    /// for the next.
+    /// For each sub-table, whether rankings contain its number. A displaced one keeps its
+    /// place in them, for the next.
     is_ranked: Vec<bool>,
     by_mask: HashTable<u32>,
     rankings: Vec<Ranking>,
-    /// Sub-tables, and how many of them have no entry.
+    /// Number of sub-tables, and how many of them are empty.
     count: usize,
     empty: usize,
     max_masks: usize,
-    /// Masks for which there was no room since some last gave way.
+    /// Masks refused for lack of room since the last displacement.
     refused: usize,
     first_layer: Option<FirstLayer>,
     index: Option<Index>,
-    /// How far an index is that is not there yet; `None` once it has all entries, and is asked.
+    /// Progress of an index being built; `None` once it has all entries and is in use.
     filling: Option<Filling>,
-    /// What is chosen, if anything may be.
+    /// The automatic choice, if configured.
     choice: Option<Choice>,
-    /// What an index that was given up leaves behind.
+    /// A discarded index whose memory is not freed yet.
     waste: Option<Index>,
-    /// An index has been found to pay, and is not begun.
+    /// Whether an index pays off but is not begun.
     wants_index: bool,
     cache_bytes: usize,
     seed: u64,
@@ -143,7 +147,7 @@ impl Megaflow {
         }
     }
 
-    /// How many masks there are that an entry has.
+    /// Number of masks with at least one entry.
     pub(crate) fn mask_count(&self) -> usize {
         self.count - self.empty
     }
@@ -153,9 +157,9 @@ impl Megaflow {
         &self.subtable(subtable).mask
     }
 
-    /// The sub-table of a mask, made if there is none; `None` if there are too many.
+    /// The sub-table of a mask, created if needed; `None` if there are too many.
     ///
-    /// One place is kept for the mask `reserved`, unless it has one already.
+    /// Keeps room for the mask `reserved`, unless that has a sub-table already.
     pub(crate) fn subtable_of(&mut self, mask: &[u64], reserved: &[u64]) -> Option<u32> {
         if let Some(known) = self.find_mask(mask) {
             return Some(known);
@@ -209,7 +213,7 @@ impl Megaflow {
             .copied()
     }
 
-    /// Drops the sub-tables that have no entry any more, those just asked for included.
+    /// Drops all empty sub-tables, including one just created.
     pub(crate) fn drop_empty(&mut self) {
         let is_empty =
             |subtable: &Option<Subtable>| subtable.as_ref().is_some_and(Subtable::is_empty);
@@ -242,7 +246,7 @@ impl Megaflow {
         }
     }
 
-    /// Looks for the entries of those keys that have none, in the order best for the port; `hashes`
+    /// Finds the entries of keys that have none yet, in the order best for the port; `hashes`
     /// are of the whole keys.
     pub(crate) fn lookup_burst<const W: usize>(
         &mut self,
@@ -304,7 +308,7 @@ impl Megaflow {
         layer.note_layered(keys_count, probes, u64::from(learned.count_ones()));
     }
 
-    /// Looks in the learned index; says which keys are left: those whose entry is refused.
+    /// Looks in the learned index; returns the keys left, whose entry is refused.
     fn ask_index<const W: usize>(
         &mut self,
         pending: u64,
@@ -330,7 +334,7 @@ impl Megaflow {
         left
     }
 
-    /// Looks in the sub-tables in which the first layer has known these flows; says which keys are
+    /// Looks in the sub-tables that the first layer names for these flows; returns the keys
     /// left.
     #[expect(
         clippy::too_many_arguments,
@@ -395,8 +399,7 @@ impl Megaflow {
         pending
     }
 
-    /// Looks in the sub-tables that the port's ranking says, one after the other, for these keys;
-    /// says for which there is nothing in them.
+    /// Searches the sub-tables in the port's ranking for these keys; returns those not found.
     fn search<const W: usize>(
         &mut self,
         mut pending: u64,
@@ -438,30 +441,30 @@ impl Megaflow {
         pending
     }
 
-    /// A walk has led to an entry that the search of its packet had not come to. The first layer
-    /// knows the flow from then on.
+    /// Records that a walk found an entry that the search had missed, and adds the flow to the
+    /// first layer.
     pub(crate) fn note_unsearched(&mut self, arrival: Arrival, subtable: u32) {
-        // Nothing of it counts for the choice of an index: who calls up many masks must not make
-        // those who need one pay for a filter or a model.
+        // This does not count for the choice of an index: a sender that causes many masks must
+        // not make others pay for a filter or a model.
         self.rankings[arrival.port as usize % RANKINGS].note_walk(subtable);
         if let Some(layer) = &mut self.first_layer {
             layer.put(arrival.hash, subtable);
         }
     }
 
-    /// Whether the packets of some port are looked for in a sub-table.
+    /// Whether packets of some port are searched in a sub-table.
     pub(crate) fn is_searched(&self, subtable: u32) -> bool {
         let mut rankings = self.rankings.iter().filter(|ranking| ranking.is_in_use());
         self.asked_index().is_some() || rankings.any(|ranking| ranking.is_searched(subtable))
     }
 
-    /// There was no room for a mask.
+    /// Records that there was no room for a mask.
     pub(crate) fn note_refused(&mut self) {
         self.refused += 1;
     }
 
-    /// The entries that are to give way, with their masks, to masks for which there was no room:
-    /// those of the masks with the fewest hits on all ports, if enough were refused.
+    /// The entries to displace for refused masks: those of the masks with the fewest hits on
+    /// all ports, if enough masks were refused.
     pub(crate) fn displaced(&mut self) -> Vec<EntryId> {
         let count = (self.max_masks / DISPLACED_SHARE).max(1);
         if self.refused < count * REFUSED_PER_DISPLACED {
@@ -474,7 +477,7 @@ impl Megaflow {
             .filter_map(|(number, subtable)| {
                 let entries = subtable.as_ref()?.len();
                 let hits = rankings().map(|ranking| ranking.hits(number)).sum();
-                // The others are too many for the time between two bursts.
+                // Others have too many entries to evict between two bursts.
                 (1..=DISPLACED_ENTRIES)
                     .contains(&entries)
                     .then_some((hits, number))
@@ -484,13 +487,13 @@ impl Megaflow {
             rare.select_nth_unstable(count - 1);
             rare.truncate(count);
         }
-        // What was used long ago, on ports that are silent now, must not stay for ever.
+        // Masks used long ago, on ports now silent, must not stay for ever.
         self.rankings.iter_mut().for_each(Ranking::age);
         let ids = |&(_, number): &(u32, u32)| self.subtable(number).ids();
         rare.iter().flat_map(ids).collect()
     }
 
-    /// Drops a sub-table if it has no entry any more, so that another mask has its room.
+    /// Drops a sub-table if it is empty, so that another mask has room.
     pub(crate) fn give_room(&mut self, number: u32) {
         let place = &mut self.subtables[number as usize];
         let Some(subtable) = place.take_if(|subtable| subtable.is_empty()) else {
@@ -519,7 +522,7 @@ impl Megaflow {
         subtable.is_same_region(key, entries.key(id))
     }
 
-    /// The entry of a sub-table whose masked key is this one's, refused or not.
+    /// The entry of a sub-table with the same masked key, refused or not.
     pub(crate) fn find_in<const W: usize>(
         &self,
         subtable: u32,
@@ -530,7 +533,7 @@ impl Megaflow {
         subtable.find(subtable.hash(key, self.hash), key, entries, |_| true)
     }
 
-    /// Puts an entry, which is in the slab already, into its sub-table.
+    /// Adds an entry, already in the slab, to its sub-table.
     pub(crate) fn insert<const W: usize>(&mut self, id: EntryId, entries: &Entries<W>) {
         let number = entries.get(id).subtable;
         let subtable = self.subtables[number as usize]
@@ -546,7 +549,7 @@ impl Megaflow {
         subtable.insert(id, self.hash, entries);
     }
 
-    /// Asks for what taking out an entry, whose memory has come, writes.
+    /// Prefetches what removing an entry will write; the entry must be loaded.
     pub(crate) fn prefetch<const W: usize>(&self, id: EntryId, entries: &Entries<W>) {
         let subtable = self.subtable(entries.get(id).subtable);
         subtable.prefetch(subtable.hash(entries.key(id), self.hash));
@@ -555,7 +558,7 @@ impl Megaflow {
         }
     }
 
-    /// Takes an entry, which is still in the slab, out of its sub-table.
+    /// Removes an entry, still in the slab, from its sub-table.
     pub(crate) fn remove<const W: usize>(&mut self, id: EntryId, entries: &Entries<W>) {
         let number = entries.get(id).subtable;
         let subtable = self.subtables[number as usize]

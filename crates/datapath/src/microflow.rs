@@ -1,24 +1,24 @@
-//! The exact-match cache: from a whole key to the entry that answers it.
+//! The exact-match cache: maps a whole key to the entry that answers it.
 //!
-//! A key's hash names a set of [`WAYS`] slots. The set's heads fill one cache line; only when a
-//! head has the key's tag is the key itself compared, in a second line. Lookups of a burst go in
-//! two rounds, so that the memory of all packets is under way at the same time.
+//! A key's hash names a set of [`WAYS`] slots. The set's heads fill one cache line. Only when
+//! a head has the key's tag is the key itself compared, in a second line. Lookups of a burst
+//! go in two rounds, so that the memory accesses of all packets are in flight at the same
+//! time.
 //!
 //! ```text
 //!   heads:  [tag, entry, generation, recent] x 4   <- one line, prefetched when the hash is known
 //!   keys:   [key] x 4                              <- one line, prefetched when a tag agrees
 //! ```
 //!
-//! 1. A hit stands only if the key is equal in every word and the entry is of the generation that
-//!    the slot remembers. So a microflow never outlives the megaflow it points to.
-//! 2. A flow takes a free or stale slot at once. Where all four are in use it is let in with
-//!    chance 1/N only, and then replaces a slot that was not hit since the last time round: a scan
-//!    of many addresses leaves most of the cache as it was.
+//! 1. A hit needs a key equal in every word, and an entry of the generation that the slot
+//!    remembers. So a microflow never outlives the megaflow it points to.
+//! 2. A flow takes a free or stale slot at once. If all four are in use, it is admitted with
+//!    chance 1/N only, and then replaces a slot not hit since the last time round. So a scan
+//!    of many addresses leaves most of the cache unchanged.
 //! 3. The size is fixed at the start.
 //!
-//! Cost: about 10 ns a packet if the cache fits into L2, two memory accesses in parallel if not.
-//! Replacement: Corbató's second chance, within a set. Admission: Open vSwitch's
-//! `emc-insert-inv-prob`.
+//! Cost: cheap if the cache fits into L2, two memory accesses in parallel if not. Replacement:
+//! Corbató's second chance, within a set. Admission: Open vSwitch's `emc-insert-inv-prob`.
 
 use thalweg_classifier::simd::prefetch;
 
@@ -27,7 +27,7 @@ use crate::entry::{Entries, EntryId};
 /// Slots in a set.
 const WAYS: usize = 4;
 
-/// No entry.
+/// Marks a slot without an entry.
 const EMPTY: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
@@ -47,12 +47,12 @@ struct Set([Head; WAYS]);
 #[repr(align(64))]
 struct Key<const W: usize>([u64; W]);
 
-/// What came of putting a flow in.
+/// The outcome of inserting a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Admission {
-    /// It is in.
+    /// The flow was inserted.
     Admitted,
-    /// There was no room and chance was against it.
+    /// There was no room, and chance decided against it.
     Refused,
 }
 
@@ -62,12 +62,12 @@ pub(crate) struct Microflow<const W: usize> {
     sets: Vec<Set>,
     keys: Vec<Key<W>>,
     admit_one_in: u32,
-    /// State of the chance of admission (xorshift).
+    /// State of the random admission (xorshift).
     chance: u32,
 }
 
 impl<const W: usize> Microflow<W> {
-    /// A cache for `entries` flows, rounded up to a power of two; none for 0.
+    /// Creates a cache for `entries` flows, rounded up to a power of two; none for 0.
     pub(crate) fn new(entries: usize, admit_one_in: u32, seed: u64) -> Microflow<W> {
         let sets = if entries == 0 {
             0
@@ -92,7 +92,7 @@ impl<const W: usize> Microflow<W> {
         !self.sets.is_empty()
     }
 
-    /// Flows that are in, those whose entry is gone included.
+    /// Number of flows, including those whose entry is gone.
     pub(crate) fn len(&self) -> usize {
         self.sets
             .iter()
@@ -105,13 +105,13 @@ impl<const W: usize> Microflow<W> {
         self.keys.len()
     }
 
-    /// Round one: asks for the set of a hash.
+    /// Round one: prefetches the set of a hash.
     #[inline]
     pub(crate) fn prefetch_set(&self, hash: u64) {
         prefetch(&self.sets, self.set_index(hash));
     }
 
-    /// Round two: the first slot that has the hash's tag; asks for its key and entry.
+    /// Round two: finds the first slot with the hash's tag; prefetches its key and entry.
     #[inline]
     pub(crate) fn candidate(&self, hash: u64, entries: &Entries<W>) -> Option<usize> {
         let set = self.set_index(hash);
@@ -125,7 +125,7 @@ impl<const W: usize> Microflow<W> {
         Some(set * WAYS + way)
     }
 
-    /// Round three: the entry of a key, looked for in the candidate and the slots behind it.
+    /// Round three: finds the entry of a key, in the candidate or a later slot.
     #[inline]
     pub(crate) fn confirm(
         &mut self,
@@ -165,7 +165,7 @@ impl<const W: usize> Microflow<W> {
         Admission::Admitted
     }
 
-    /// The slot that a key may have; `None` if it is not let in.
+    /// The slot for a key; `None` if it is not admitted.
     pub(crate) fn place_for(
         &mut self,
         hash: u64,
@@ -185,13 +185,13 @@ impl<const W: usize> Microflow<W> {
         Some(set * WAYS + way)
     }
 
-    /// The entry that a slot has, and the generation that it remembers of it.
+    /// The entry in a slot, and the generation that the slot remembers.
     pub(crate) fn occupant(&self, place: usize) -> Option<(EntryId, u32)> {
         let head = &self.sets[place / WAYS].0[place % WAYS];
         (head.entry != EMPTY).then_some((EntryId(head.entry), head.generation))
     }
 
-    /// Remembers in a slot that this entry answers this key.
+    /// Stores in a slot that this entry answers this key.
     pub(crate) fn put(
         &mut self,
         place: usize,
@@ -234,7 +234,7 @@ impl<const W: usize> Microflow<W> {
     }
 }
 
-/// Compares all words at once; the library's comparison of memory would be a call.
+/// Compares all words without branches; the library's memory comparison would be a call.
 #[inline(always)]
 fn is_equal<const W: usize>(left: &[u64; W], right: &[u64; W]) -> bool {
     let mut difference = 0;

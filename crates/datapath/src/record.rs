@@ -1,7 +1,8 @@
-//! A datapath's own hand on the record of what entries depend on.
+//! A datapath's access to the record of what entries depend on.
 //!
-//! The control side may be searching the record; a burst does not wait for that. What cannot be
-//! written at once is noted, and written in the same order when the record is free.
+//! The control side may be searching the record, and a burst does not wait for that. Updates
+//! that cannot be written at once are noted, and written in the same order when the record is
+//! free.
 //!
 //! 1. Notes are bounded: with [`NOTES_MAX`] of them, the datapath waits.
 
@@ -11,17 +12,17 @@ use crate::dependency::{Dependencies, Index, Known};
 use crate::entry::EntryId;
 use crate::sync::MutexGuard;
 
-/// Invariant 1. So few in a model check that it gets there.
+/// Most notes (invariant 1). In a model check so few that the limit is reached.
 const NOTES_MAX: usize = if cfg!(thalweg_model) { 1 } else { 4_096 };
 
-/// What an entry depends on, or that it is gone.
+/// An update of the record that is not written yet.
 #[derive(Debug)]
 enum Note {
     Set(Box<(EntryId, Trace, Known)>),
     Removed(EntryId),
 }
 
-/// The record, for maintainers that ask for it, and what is still to be written there.
+/// The record, if the maintainer needs it, and the notes for it.
 #[derive(Debug)]
 pub(crate) struct Record {
     index: Option<Index>,
@@ -40,8 +41,8 @@ impl Record {
         self.index.as_ref()
     }
 
-    /// Notes what an entry depends on, a new one or one that has been repaired; of its walk's
-    /// lookups, some were known. Gives the trace back if it is not needed any more.
+    /// Records what a new or repaired entry depends on; some of its walk's lookups were known.
+    /// Returns the trace if it is no longer needed.
     pub(crate) fn set(&mut self, entry: EntryId, trace: Trace, known: Known) -> Option<Trace> {
         let Some(index) = &self.index else {
             return Some(trace);
@@ -58,7 +59,7 @@ impl Record {
         }
     }
 
-    /// Forgets an entry.
+    /// Removes an entry.
     pub(crate) fn remove(&mut self, entry: EntryId) {
         let Some(index) = &self.index else { return };
         match free(index, &mut self.notes) {
@@ -67,21 +68,22 @@ impl Record {
         }
     }
 
-    /// The record with all that was noted, once nobody else has it; `None` if there is none.
+    /// Locks the record and writes all notes; `None` if there is no record.
     pub(crate) fn lock(&mut self) -> Option<MutexGuard<'_, Dependencies>> {
         let mut record = self.index.as_ref()?.lock();
         write(&mut self.notes, &mut record);
         Some(record)
     }
 
-    /// The record as it is, for reports.
+    /// Locks the record as it is, for reports.
     pub(crate) fn look(&self) -> Option<MutexGuard<'_, Dependencies>> {
         debug_assert!(self.notes.is_empty(), "nobody else has the record");
         self.index.as_ref().map(Index::lock)
     }
 }
 
-/// The record with all that was noted, unless somebody else has it and there is room for notes.
+/// Locks the record and writes all notes; `None` if it is locked elsewhere and notes have
+/// room.
 fn free<'a>(index: &'a Index, notes: &mut Vec<Note>) -> Option<MutexGuard<'a, Dependencies>> {
     let mut record = match notes.len() < NOTES_MAX {
         true => index.try_lock()?,

@@ -1,4 +1,4 @@
-//! What the caches count: nothing happens without a reason and a number.
+//! The counters of the caches: every event has a reason and a number.
 
 use thalweg_pipeline::Drops;
 
@@ -7,17 +7,17 @@ use crate::maintain::Outcome;
 /// Why an entry left the megaflow cache.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum EvictReason {
-    /// Its place was needed, and it had not been used since the hand of second chance last passed.
+    /// Its room was needed, and it had not been used since the second-chance hand last passed.
     Capacity,
-    /// A change of the rules gave its packets other answers, or its region another shape.
+    /// A change of the rules changed its packets' answers, or its region.
     Changed,
     /// A change made it equal to another entry.
     Duplicate,
-    /// It led to or resumed a frozen walk whose number was given up.
+    /// It led to or resumed a frozen walk whose number was withdrawn.
     OldContinuation,
-    /// It had one of the rarest masks, when there was no room for others.
+    /// It had one of the rarest masks when there was no room for others.
     RareMask,
-    /// Everything was evicted: keys have another layout, or the maintainer knows nothing better.
+    /// Everything was evicted: keys have a new layout, or the maintainer flushes.
     Flushed,
 }
 
@@ -32,7 +32,7 @@ impl EvictReason {
         EvictReason::Flushed,
     ];
 
-    /// The reason as reports name it.
+    /// The reason's name in reports.
     pub fn name(self) -> &'static str {
         match self {
             EvictReason::Capacity => "capacity",
@@ -50,18 +50,18 @@ impl EvictReason {
 pub enum RefuseReason {
     /// The frame was shorter than an Ethernet header.
     Runt,
-    /// The frame was longer than headers can be found in.
+    /// The frame was too long to find headers in it.
     Giant,
     /// A packet had been looked up too often.
     TooManyPasses,
     /// There was no room for another continuation.
     ContinuationsFull,
-    /// A mask beyond the limit was asked for. The packet is answered by its walk and makes no entry;
-    /// where a repair asked, the entry got the mask of a single key.
+    /// The limit on masks was reached. The packet is answered by its walk and makes no entry;
+    /// a repaired entry gets the mask of a single key.
     MasksFull,
-    /// A new flow was not let into the exact-match cache.
+    /// A new flow was not admitted to the exact-match cache.
     NotAdmitted,
-    /// The entry alone is larger than the cache may be.
+    /// The entry alone is larger than the cache's limit.
     TooLarge,
 }
 
@@ -77,7 +77,7 @@ impl RefuseReason {
         RefuseReason::TooLarge,
     ];
 
-    /// The reason as reports name it.
+    /// The reason's name in reports.
     pub fn name(self) -> &'static str {
         match self {
             RefuseReason::Runt => "runt",
@@ -90,7 +90,7 @@ impl RefuseReason {
         }
     }
 
-    /// Whether a packet is lost by it.
+    /// Whether the packet is lost.
     pub fn drops_packet(self) -> bool {
         matches!(
             self,
@@ -102,14 +102,14 @@ impl RefuseReason {
     }
 }
 
-/// What a cache has seen.
+/// Counters of one cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CacheCounters {
     /// Lookups that found an entry.
     pub hits: u64,
     /// Lookups that found none.
     pub misses: u64,
-    /// Entries put in.
+    /// Entries added.
     pub insertions: u64,
 }
 
@@ -121,26 +121,26 @@ impl CacheCounters {
     }
 }
 
-/// What lookups in the wildcard cache took.
+/// Counts of the work of lookups in the wildcard cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LookupCounters {
-    /// Sub-tables in which a key was looked for, candidates included.
+    /// Sub-tables searched for keys, including candidates.
     pub subtables: u64,
-    /// Keys for which a learned index was asked.
+    /// Keys looked up in a learned index.
     pub learned: u64,
-    /// Those among them whose entry waits for its repair, so that sub-tables were searched.
+    /// Of these, keys whose entry waits for its repair, so that sub-tables were searched.
     pub learned_refused: u64,
-    /// Keys for which the first layer was asked, where there is one.
+    /// Keys looked up in the first layer, if there is one.
     pub asked: u64,
-    /// Keys for which it was not, as that does not pay, or to see whether it does.
+    /// Keys that bypassed it, as it does not pay off, or to see whether it does.
     pub bypassed: u64,
     /// Sub-tables that it named.
     pub candidates: u64,
-    /// Those among them without an entry for the key.
+    /// Of these, sub-tables without an entry for the key.
     pub false_candidates: u64,
-    /// Keys that were not found, and not looked for in all sub-tables, as that did not pay.
+    /// Keys not found, with some sub-tables left out because searching them does not pay off.
     pub cut: u64,
-    /// Those among them for which there was an entry, to which a walk led.
+    /// Of these, keys with an entry, which a walk found.
     pub unsearched: u64,
 }
 
@@ -158,28 +158,28 @@ impl LookupCounters {
     }
 }
 
-/// What a datapath has seen since it was made.
+/// Counters of a datapath since it was created.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Statistics {
-    /// Packets that came in.
+    /// Packets received.
     pub packets: u64,
     /// The exact-match cache.
     pub microflow: CacheCounters,
     /// The wildcard cache.
     pub megaflow: CacheCounters,
-    /// Packets for which the interpreter was asked.
+    /// Packets that the interpreter answered.
     pub upcalls: u64,
     /// Packets answered by the rules, without an upcall.
     pub computed: u64,
     /// Packets looked up again.
     pub recirculations: u64,
-    /// Repairs whose walk was made anew, as what was known of it made the mask too long.
+    /// Repairs whose walk was repeated without memory, as that had made the mask too long.
     pub walked_anew: u64,
-    /// Trainings of the wildcard cache's learned index that were put to use.
+    /// Trainings of the wildcard cache's learned index that were installed.
     pub trainings: u64,
-    /// What the lookups in the wildcard cache took.
+    /// The work of lookups in the wildcard cache.
     pub lookups: LookupCounters,
-    /// Packets and copies that went nowhere.
+    /// Dropped packets and copies.
     pub(crate) drops: Drops,
     evictions: [u64; EvictReason::ALL.len()],
     refusals: [u64; RefuseReason::ALL.len()],
@@ -187,7 +187,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Adds what another datapath of the same switch has seen.
+    /// Adds the counters of another datapath of the same switch.
     pub fn add(&mut self, other: &Statistics) {
         self.packets += other.packets;
         self.microflow.add(other.microflow);
@@ -207,7 +207,7 @@ impl Statistics {
         }
     }
 
-    /// Packets and copies that went nowhere, by the name of the reason; zeros are left out.
+    /// Dropped packets and copies, by the name of the reason; zeros are left out.
     pub fn drops(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let refusals = RefuseReason::ALL
             .into_iter()
@@ -228,7 +228,7 @@ impl Statistics {
         self.refusals[reason as usize]
     }
 
-    /// Entries that a maintainer has looked at and that came to this.
+    /// Entries with this outcome at a maintainer.
     pub fn outcomes(&self, outcome: Outcome) -> u64 {
         self.outcomes[outcome as usize]
     }

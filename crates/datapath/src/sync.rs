@@ -1,8 +1,8 @@
 //! The locks of this crate, which a model check replaces.
 //!
-//! A build with `--cfg thalweg_model` has shuttle's in place of the standard library's, so that
-//! `switch/tests/model.rs` chooses who runs next wherever one is taken or given back. Any other
-//! build has the standard library's, and does not know of shuttle.
+//! With `--cfg thalweg_model`, shuttle's locks replace the standard library's, so that
+//! `switch/tests/model.rs` chooses which thread runs next wherever a lock is taken or
+//! released. Other builds use the standard library's and do not depend on shuttle.
 
 #[cfg(thalweg_model)]
 pub(crate) use shuttle::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -1,34 +1,36 @@
-//! Whether an exact-match cache is worth filling: by what its entries come to.
+//! Decides whether filling an exact-match cache pays off, by the hits of its entries.
 //!
-//! To remember the answer to a flow takes as long as answering some packets by the rules, and a change
-//! of any rule ends it. Where rules change a thousand times a second and flows are many, most entries
-//! would be gone before their next packet. So hits and insertions are counted:
+//! Remembering the answer to a flow takes as long as answering some packets by the rules, and
+//! any change of the rules invalidates it. If rules change a thousand times a second and flows
+//! are many, most entries would be invalid before their next packet. So hits and insertions
+//! are counted:
 //!
 //! ```text
 //!   window over:  hits < WORTH * insertions    a flow is let in with chance 1/2N, 1/64 at least
 //!                 else                         with chance 2/N, 1 at most
 //! ```
 //!
-//! Hits of an entry do not depend on how many others there are, as long as there is room: what is seen
-//! of one flow in 64 holds for all, so that the cache is filled again soon after changes have ended.
+//! Hits of an entry do not depend on the number of other entries, as long as there is room. So
+//! what is seen of one flow in 64 holds for all, and the cache fills again soon after changes
+//! end.
 
-/// Hits that an entry must have to be worth it: to insert one takes some 300 ns, and a hit saves
-/// some 100.
+/// Hits that an entry must have to pay off: an insertion takes about as long as three hits
+/// save.
 const WORTH: u64 = 3;
-/// Insertions, or lookups, of a window.
+/// Insertions, or lookups, in a window.
 const INSERTIONS: u64 = 1_024;
 const LOOKUPS: u64 = 65_536;
 /// The least chance, inverted.
 const ONE_IN_MAX: u32 = 64;
 
-/// What an exact-match cache has been worth lately.
+/// The recent worth of an exact-match cache.
 #[derive(Clone, Debug)]
 pub(crate) struct Thrift {
     lookups: u64,
     hits: u64,
     insertions: u64,
     one_in: u32,
-    /// Flows that came since the last that was let in.
+    /// Flows since the last one admitted.
     waited: u32,
 }
 
@@ -45,7 +47,7 @@ impl Default for Thrift {
 }
 
 impl Thrift {
-    /// Lookups, and how many of them were hits.
+    /// Counts lookups, and how many of them were hits.
     pub(crate) fn note_lookups(&mut self, lookups: u64, hits: u64) {
         self.lookups += lookups;
         self.hits += hits;
@@ -59,7 +61,7 @@ impl Thrift {
         (self.lookups, self.hits, self.insertions) = (0, 0, 0);
     }
 
-    /// Whether the next flow is to be let in.
+    /// Whether to admit the next flow.
     pub(crate) fn lets_in(&mut self) -> bool {
         self.waited += 1;
         let is_turn = self.waited >= self.one_in;
@@ -69,7 +71,7 @@ impl Thrift {
         is_turn
     }
 
-    /// A flow was let in.
+    /// Counts an admitted flow.
     pub(crate) fn note_insertion(&mut self) {
         self.insertions += 1;
     }
@@ -79,8 +81,8 @@ impl Thrift {
 mod tests {
     use super::*;
 
-    /// Flows that come in `windows` windows, with so many hits for each that was let in; says how
-    /// many of 6,400 are let in afterwards.
+    /// Admits flows for `windows` windows, with `hits` hits for each; returns how many of the
+    /// next 6,400 are admitted.
     fn let_in_after(thrift: &mut Thrift, windows: usize, hits: u64) -> usize {
         for _ in 0..windows {
             (0..INSERTIONS).for_each(|_| thrift.note_insertion());
@@ -104,7 +106,7 @@ mod tests {
     fn a_window_without_insertions_ends_too() {
         let mut thrift = Thrift::default();
         assert_eq!(let_in_after(&mut thrift, 20, 0), 100);
-        // Whoever is in is hit, and nobody comes.
+        // Flows in the cache get hits, and no new flows come.
         (0..6).for_each(|_| thrift.note_lookups(LOOKUPS, 1));
         assert_eq!((0..6_400).filter(|_| thrift.lets_in()).count(), 6_400);
     }

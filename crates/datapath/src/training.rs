@@ -1,11 +1,11 @@
-//! Training of the wildcard cache's learned index: in slices, and long parts elsewhere.
+//! Trains the wildcard cache's learned index: in slices, with long jobs run elsewhere.
 //!
-//! [`Datapath::tend`] does a bounded part of it, between two bursts, and when it comes to a long one
-//! gives it as a value that owns what it needs; [`Training::run`] does it, on whichever thread has
-//! the time, while entries come and go; [`Datapath::install`] takes the outcome in constant time,
+//! [`Datapath::tend`] does a bounded part of the work, between two bursts. When the next part
+//! is long, it returns a value that owns what the work needs. [`Training::run`] does it on any
+//! thread while entries come and go. [`Datapath::install`] takes the outcome in constant time,
 //! and further slices put it to use. Answers are the same before and after.
 //!
-//! 1. The outcome is of the keys' layout with which the job was taken, or it is dropped.
+//! 1. An outcome is dropped if the layout has changed since the job was taken.
 
 use std::sync::Arc;
 
@@ -15,38 +15,38 @@ use thalweg_packet::Layout;
 use crate::datapath::{Datapath, with_core};
 use crate::megaflow::CacheChoice;
 
-/// Work for the index of megaflows.
+/// A long job for the index of megaflows.
 #[derive(Debug)]
 pub struct Training {
     layout: Arc<Layout>,
     job: Job,
 }
 
-/// What has come of it.
+/// The result of a [`Training`].
 #[derive(Debug)]
 pub struct Learnt {
     layout: Arc<Layout>,
     outcome: Outcome,
 }
 
-/// What is to be done next.
+/// What a slice of tending leaves to do.
 #[derive(Debug)]
 pub enum Tending {
     /// Nothing.
     Idle,
     /// Another slice, soon.
     More,
-    /// Long work, which is to be run.
+    /// A long job to run.
     Job(Training),
 }
 
 impl Training {
-    /// Entries that it has to do with; 0 if it only gives memory back.
+    /// Number of entries the job covers; 0 if it only frees memory.
     pub fn entry_count(&self) -> usize {
         self.job.rule_count()
     }
 
-    /// Does it.
+    /// Runs the job.
     pub fn run(self) -> Learnt {
         Learnt {
             layout: self.layout,
@@ -56,7 +56,8 @@ impl Training {
 }
 
 impl Datapath {
-    /// A slice of work for the index of megaflows, `steps` entries or so, if it has some.
+    /// Does a slice of work for the index of megaflows, about `steps` entries, if there is
+    /// some.
     pub fn tend(&mut self, steps: usize) -> Tending {
         with_core!(&mut self.core, core => {
             let before = core.megaflow.trainings();
@@ -70,7 +71,7 @@ impl Datapath {
         })
     }
 
-    /// Takes the outcome of the last work; that of any other is dropped.
+    /// Installs the outcome of the last job; drops that of any other.
     pub fn install(&mut self, learnt: Learnt) {
         with_core!(&mut self.core, core => {
             // Invariant 1.
@@ -80,17 +81,17 @@ impl Datapath {
         });
     }
 
-    /// Says that the work that was given will not be done.
+    /// Records that the last job will not be done.
     pub fn forget_training(&mut self) {
         with_core!(&mut self.core, core => core.megaflow.forget_job());
     }
 
-    /// Figures of the learned index, if megaflows are in one.
+    /// Figures of the learned index, if megaflows use one.
     pub fn learned(&self) -> Option<LearnedStatistics> {
         with_core!(&self.core, core => core.megaflow.learned())
     }
 
-    /// How megaflows are found, and what speaks for that.
+    /// How megaflows are found, and the figures behind that.
     pub fn choice(&self) -> CacheChoice {
         with_core!(&self.core, core => core.megaflow.choice())
     }

@@ -1,8 +1,8 @@
-//! Upcalls: from the interpreter's answer to an entry.
+//! Upcalls: turn the interpreter's answer into an entry.
 //!
-//! 1. What is installed is exactly what the interpreter said: its mask, its effects, its credits.
-//!    Only continuations get their numbers here.
-//! 2. An answer for which there is no room, or no continuation number, is not remembered.
+//! 1. The installed entry is exactly what the interpreter said: its mask, its effects, its
+//!    credits. Only continuations get their numbers here.
+//! 2. An answer without room, or without a continuation number, is not remembered.
 
 use std::sync::Arc;
 
@@ -20,34 +20,34 @@ use crate::maintain::Caches;
 use crate::megaflow::Arrival;
 use crate::statistics::{EvictReason, RefuseReason};
 
-/// What the interpreter's answer comes to as an entry.
+/// The content of an entry, from the interpreter's answer.
 #[derive(Debug)]
 pub(crate) struct Content {
     pub(crate) mask: Vec<u64>,
     pub(crate) effects: Hashed<Effect>,
     pub(crate) credits: Hashed<Credit>,
-    /// Lookups that the walk needed, and those whose outcome was still known.
+    /// Lookups that the walk needed, and how many of them were known.
     pub(crate) lookups: u32,
     pub(crate) recalled: u32,
-    /// Whether what was known made the mask too long, so that all was searched after all.
+    /// Whether the walk was repeated without memory, as that had made the mask too long.
     pub(crate) is_anew: bool,
-    /// What is to be noted of the walk, unless whoever made it has done so.
+    /// What the walk read, unless that is already recorded.
     pub(crate) read: Option<(Trace, Known)>,
 }
 
 impl Content {
-    /// Asks for its memory, which another processor may have written.
+    /// Prefetches its memory, which another processor may have written.
     pub(crate) fn prefetch(&self) {
         prefetch(&self.mask, 0);
         prefetch(&self.effects, 0);
         prefetch(&self.credits, 0);
-        // There are some more lines of these: a walk meets a rule in each of ten tables.
+        // The list spans several lines: a walk meets a rule in each of ten tables.
         prefetch(&self.credits, self.credits.len().saturating_sub(1));
     }
 }
 
 impl<const W: usize> Core<W> {
-    /// Asks the interpreter about a key, and remembers the answer.
+    /// Gets the interpreter's answer to a key, and remembers it.
     pub(crate) fn upcall(
         &mut self,
         key: &[u64; W],
@@ -56,7 +56,7 @@ impl<const W: usize> Core<W> {
         pipeline: &Pipeline,
     ) -> Answer {
         let Some(content) = self.content(key, pipeline, None) else {
-            // The packet's walk cannot go on; nothing of it is remembered.
+            // The packet's walk cannot continue; nothing of it is remembered.
             self.statistics
                 .count_refusal(RefuseReason::ContinuationsFull);
             return Answer::Once(Program::Run(Vec::new().into()), Vec::new());
@@ -68,17 +68,19 @@ impl<const W: usize> Core<W> {
         self.install(key, arrival, content, now)
     }
 
-    /// The interpreter's answer to a key; `None` if it needs a continuation and there is no room.
+    /// The interpreter's answer to a key; `None` if it needs a continuation and there is no
+    /// room.
     ///
-    /// If it is that of an entry, whatever its walk knows that is still right is not asked anew.
+    /// With an `entry`, lookups that its walk still knows are not repeated.
     pub(crate) fn content(
         &mut self,
         key: &[u64; W],
         pipeline: &Pipeline,
         entry: Option<EntryId>,
     ) -> Option<Content> {
-        // A change may be published that this datapath has not followed yet: the answer is still
-        // that of its own version, which the pipeline keeps until every reader has moved on.
+        // A change may be published that this datapath has not followed yet. The answer is
+        // still that of its own version, which the pipeline keeps until every reader has moved
+        // on.
         debug_assert!(
             pipeline.version() >= self.version,
             "a datapath never runs ahead of its pipeline"
@@ -124,7 +126,7 @@ impl<const W: usize> Core<W> {
         })
     }
 
-    /// Effects with the datapath's numbers of continuations in place of the translation's.
+    /// Replaces the translation's numbers of continuations by the datapath's.
     pub(crate) fn with_numbers(
         &mut self,
         effects: Vec<Effect>,
@@ -148,8 +150,8 @@ impl<const W: usize> Core<W> {
         effects.into_iter().map(number).collect()
     }
 
-    /// Puts an entry in, unless it is there already, there is no room for its mask, or it alone is
-    /// larger than the cache may be.
+    /// Installs an entry, unless it exists already, its mask has no room, or it alone exceeds
+    /// the cache.
     fn install(
         &mut self,
         key: &[u64; W],
@@ -171,7 +173,7 @@ impl<const W: usize> Core<W> {
         };
         if let Some(known) = self.megaflow.find_in(subtable, key, &self.entries) {
             if !self.entries.is_refused(known) {
-                // The search ended before it came there.
+                // The search ended before this sub-table.
                 self.megaflow.note_unsearched(arrival, subtable);
                 self.statistics.lookups.unsearched += 1;
                 if let Some((trace, _)) = read {
@@ -179,8 +181,8 @@ impl<const W: usize> Core<W> {
                 }
                 return Answer::Entry(known);
             }
-            // One that waits for its repair gives way to what has just been found out. If it was
-            // the last of all, no sub-table is left.
+            // An entry that waits for its repair is replaced by the new answer. If it was the
+            // last one, no sub-table is left.
             self.evict(known, EvictReason::Changed);
             subtable = self.subtable_for(&mask);
         }
@@ -199,7 +201,7 @@ impl<const W: usize> Core<W> {
         self.account_lists(&entry.program, &entry.credits);
         if self.used_bytes() > self.config.megaflow.bytes && self.entries.len() == 0 {
             self.statistics.count_refusal(RefuseReason::TooLarge);
-            // Lists of its own: those that are shared are the entries' alone.
+            // A private copy: shared lists belong to entries only.
             let program = match &entry.program {
                 Program::Run(effects) => Program::Run(effects.to_vec().into()),
                 program => program.clone(),
@@ -215,7 +217,7 @@ impl<const W: usize> Core<W> {
         Answer::Entry(id)
     }
 
-    /// Notes what an entry depends on; what memory that does not take is the next walk's.
+    /// Records what an entry depends on; memory not needed for that goes to the next walk.
     pub(crate) fn note_walk(&mut self, id: EntryId, read: Option<(Trace, Known)>, mask: Vec<u64>) {
         let trace = read.and_then(|(trace, known)| self.record.set(id, trace, known));
         if let Some(trace) = trace {
@@ -229,8 +231,8 @@ impl<const W: usize> Core<W> {
         std::array::from_fn(|word| if word < ingress { u64::MAX } else { 0 })
     }
 
-    /// The sub-table of a mask that a packet has brought; `None` beyond the limit of masks, for
-    /// which others are to give way then ([`Core::displace`]).
+    /// The sub-table of a packet's mask; `None` at the limit of masks, where others are then
+    /// displaced ([`Core::displace`]).
     fn subtable_of_new(&mut self, mask: &[u64]) -> Option<u32> {
         let exact = self.exact_mask();
         let subtable = self.megaflow.subtable_of(mask, &exact);
@@ -241,8 +243,8 @@ impl<const W: usize> Core<W> {
         subtable
     }
 
-    /// Makes room for other masks, if some were refused. Between bursts: entries that a packet has
-    /// found are still there when it is answered.
+    /// Makes room for refused masks. Runs between bursts, so that entries found for a packet
+    /// still exist when it is answered.
     pub(crate) fn displace(&mut self) {
         for id in self.megaflow.displaced() {
             let subtable = self.entries.get(id).subtable;
@@ -253,9 +255,9 @@ impl<const W: usize> Core<W> {
         }
     }
 
-    /// The sub-table of a mask; beyond the limit of masks, that of whole keys.
+    /// The sub-table of a mask; at the limit of masks, that of whole keys.
     pub(crate) fn subtable_for(&mut self, mask: &[u64]) -> u32 {
-        // One place is kept for the mask of whole keys.
+        // Room is always kept for the mask of whole keys.
         let exact = self.exact_mask();
         match self.megaflow.subtable_of(mask, &exact) {
             Some(subtable) => subtable,
@@ -268,21 +270,22 @@ impl<const W: usize> Core<W> {
     }
 }
 
-/// Lookups that a walk needed.
+/// Number of lookups of a walk.
 pub(crate) fn lookups_of(trace: &Trace) -> u32 {
     let is_lookup = |kind: &StepKind| matches!(kind, StepKind::Lookup { .. });
     trace.kinds().filter(is_lookup).count() as u32
 }
 
-/// A walk of an entry that there is, with what its last walk knows.
+/// A repeated walk of an existing entry, with what its last walk knows.
 pub(crate) struct Again {
     pub(crate) entry: EntryId,
-    /// Bits that its mask may have; of a longer one, the walk is made anew, which has none too many.
+    /// Most bits in its mask; if there are more, the walk is repeated without memory, for the
+    /// narrowest mask.
     pub(crate) mask_limit: u32,
 }
 
 impl Again {
-    /// The walk of the entry's key, from its beginning or where it was left, at a version.
+    /// Walks the entry's key at a version, from the beginning or from where it was frozen.
     pub(crate) fn walk(
         &self,
         walker: &mut Walker,
@@ -307,7 +310,7 @@ impl Again {
     }
 }
 
-/// Bits that a mask has.
+/// The number of bits in a mask.
 pub(crate) fn bits_of(mask: &[u64]) -> u32 {
     mask.iter().map(|word| word.count_ones()).sum()
 }

@@ -1,13 +1,15 @@
-//! The lock of a pipeline under threads: whole or not at all, and nobody waits for ever.
+//! The lock of a pipeline with threads: changes are seen whole or not at all, and no thread
+//! waits for ever.
 //!
-//! Nothing here waits for a time to pass; what takes its time is asked for again and again.
+//! No test waits for time to pass; slow outcomes are polled.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use thalweg_datapath::Gate;
 
-/// Readers that never pause see both halves of each change or neither, and the writer gets through.
+/// Readers that never pause see both halves of each change or neither, and the writer gets
+/// through.
 #[test]
 fn halves_of_a_change_are_never_seen_apart() {
     const CHANGES: u64 = 2_000;
@@ -37,8 +39,8 @@ fn halves_of_a_change_are_never_seen_apart() {
     assert_eq!(gate.into_inner(), (CHANGES, CHANGES));
 }
 
-/// Whoever comes while the lock is held has it when it is given back, however long that takes:
-/// readers and another writer.
+/// Readers and a second writer that come while the lock is held get it when it is released,
+/// however long that takes.
 #[test]
 fn all_wait_for_a_writer_however_long() {
     let gate = Gate::new(0);
@@ -58,7 +60,7 @@ fn all_wait_for_a_writer_however_long() {
             *gate.write() += 10;
         });
         begun.wait();
-        // Long enough for them to fall asleep, as a rule.
+        // Usually long enough for them to fall asleep.
         for _ in 0..10_000 {
             assert!(!writer.is_finished());
             assert!(readers.iter().all(|reader| !reader.is_finished()));
@@ -73,7 +75,7 @@ fn all_wait_for_a_writer_however_long() {
     assert_eq!(*gate.read(), 17);
 }
 
-/// A writer does not begin before the last reader has gone.
+/// A writer does not start before the last reader has released the lock.
 #[test]
 fn a_writer_waits_for_readers() {
     let gate = Gate::new(1);

@@ -50,7 +50,8 @@ fn process(pipeline: &Gate<Pipeline>, count: usize) -> (Datapath, Outbox) {
 
 #[test]
 fn a_drop_is_counted_also_if_the_packet_has_taught_something() {
-    // To the station itself: `normal` learns it at port 1, and does not send it back there.
+    // The packet is addressed to its own sender: `normal` learns it at port 1, and does not
+    // send it back.
     let pipeline = pipeline("actions=normal");
     let mut to_itself = packet();
     to_itself.bytes_mut().copy_within(6..12, 0);
@@ -81,7 +82,7 @@ fn a_drop_is_counted_also_if_the_packet_has_taught_something() {
     assert_eq!(drops, [("input_port", 2)]);
 }
 
-/// What the datapath counts as dropped for one packet from port 1.
+/// The packets sent, and the drops counted, for one packet from port 1.
 fn drops(rules: &str) -> (usize, Vec<(&'static str, u64)>) {
     let (datapath, outbox) = process(&pipeline(rules), 1);
     (outbox.sent.len(), datapath.statistics().drops().collect())
@@ -105,7 +106,7 @@ fn a_copy_that_goes_nowhere_is_counted_though_others_leave() {
     let dead = "group_id=1,type=ff,bucket=watch_port:9,actions=output:2\n\
                 actions=output:2,clone(group:1)";
     assert_eq!(drops(dead), (1, vec![("no_live_bucket", 1)]));
-    // The controller hears of it, and the packet is dropped.
+    // The controller is told, and the packet is dropped.
     let expired = "ip,actions=set_field:1->nw_ttl,output:2,dec_ttl,output:2";
     assert_eq!(drops(expired), (1, vec![("ttl_expired", 1)]));
 }
@@ -173,7 +174,8 @@ fn copies_share_the_passes_of_their_packet() {
 
 #[test]
 fn continuations_that_fill_up_make_room_again() {
-    // Every source address is another frozen state: it is in a register when the label is popped.
+    // Every source address is a different frozen state: it is in a register when the label is
+    // popped.
     let rules = "mpls,actions=move:NXM_OF_ETH_SRC[0..15]->NXM_NX_REG0[0..15],pop_mpls:0x0800,\
                  resubmit(,1)\ntable=1,reg0=0xabcd,actions=drop\n\
                  table=1,priority=1,actions=output:2";

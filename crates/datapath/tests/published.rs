@@ -1,7 +1,7 @@
-//! A slice that asks the rules asks those of the change, or panics.
+//! A slice of maintenance uses rules that include the change, or panics.
 //!
-//! A twin of the pipeline makes the change, and the datapath is told of it; the pipeline that it
-//! asks has not made it.
+//! A twin of the pipeline makes the change, and the datapath is told of it. The pipeline that
+//! the datapath reads has not made it.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 use thalweg_pipeline::text::{parse_flow, parse_rules};
 use thalweg_pipeline::{Change, Delta, Operation, Outbox, Pipeline, PortState};
 
-/// A datapath, the pipeline that it asks, and the twin.
+/// A datapath, the pipeline that it reads, and the twin.
 struct Twins {
     datapath: Datapath,
     early: Gate<Pipeline>,
@@ -43,7 +43,7 @@ impl Twins {
         }
     }
 
-    /// The answer to a packet to 10.0.0.0, which no cache knows at first.
+    /// Forwards a packet to 10.0.0.0, which no cache knows at first.
     fn forward(&mut self) {
         let mut frame = vec![0; 34];
         frame[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
@@ -57,7 +57,7 @@ impl Twins {
         assert_eq!(self.datapath.megaflow_count(), 1);
     }
 
-    /// Makes a new rule in the twin, and begins to follow it.
+    /// Adds a new rule in the twin, and begins to follow the change.
     fn begin(&mut self, rule: &str) -> Arc<Delta> {
         let rule = parse_flow(rule).expect("the test's rule is right");
         let change = Change::adding([rule]);
@@ -101,7 +101,7 @@ fn caches_do_not_start_over_by_the_layout_before() {
     let _ = twins.datapath.step(&twins.early);
 }
 
-/// What asks no rules needs none.
+/// A slice that reads no rules does not need the change.
 #[test]
 fn a_change_that_affects_nothing_is_followed_without_the_pipeline() {
     let mut twins = Twins::new();

@@ -83,7 +83,7 @@ impl<const W: usize> Caches for Core<W> {
         count: usize,
         affected: &mut Vec<EntryId>,
     ) -> bool {
-        // Whoever needs both locks takes the pipeline's first.
+        // Lock order: the pipeline's lock comes before the record's.
         let is_over = self
             .record
             .lock()
@@ -139,14 +139,14 @@ impl<const W: usize> Caches for Core<W> {
     }
 
     fn requests(&self, version: Version, count: usize) -> Requests {
-        // Credits and effects are hashed by one function.
+        // Credits and effects use the same hash function.
         Requests::new(version, W, self.credits.hash_function(), count)
     }
 
     fn request(&self, id: EntryId, keys: &mut Vec<u64>) -> bool {
         let key = self.entries.key(id);
-        // What a packet that is looked up again may meet depends on where its walk was left, which
-        // is known here alone.
+        // What a recirculated packet may meet depends on where its walk was frozen, which only
+        // this datapath knows.
         let number = self
             .layout
             .get(&key[..], thalweg_packet::standard::RECIRC_ID);
@@ -168,8 +168,8 @@ impl<const W: usize> Caches for Core<W> {
 }
 
 impl<const W: usize> Core<W> {
-    /// Bits that an entry's mask had when a walk last searched all tables; an entry that was never
-    /// repaired is of such a walk.
+    /// Bits in an entry's mask when a walk last searched all tables. An entry that was never
+    /// repaired comes from such a walk.
     fn searched_bits(&self, id: EntryId) -> u32 {
         match self.histories.get(id) {
             Some(repair) => repair.searched_bits,
@@ -177,7 +177,7 @@ impl<const W: usize> Core<W> {
         }
     }
 
-    /// Gives an entry another content.
+    /// Gives an entry new content.
     fn replace(&mut self, id: EntryId, mut content: Content) -> Outcome {
         self.statistics.walked_anew += u64::from(content.is_anew);
         content.mask.resize(W, 0);

@@ -1,4 +1,4 @@
-//! How the caches follow a change, a slice at a time, with packets between any two slices.
+//! Follows a change in the caches, a slice at a time, with packets between any two slices.
 //!
 //! ```text
 //!   at v:     mark the entries that the change may affect, and those that were made meanwhile
@@ -6,25 +6,25 @@
 //!   at v+1:   repair or evict what is marked; until then its packets are upcalls
 //! ```
 //!
-//! That the caches have moved is what is acknowledged; how soon all is repaired is another matter.
-//! A maintainer whose scope is [`Scope::Everything`] treats all entries in the slice in which it
-//! moves: the baselines, which have no bound. One that is [`Scope::Later`] marks nothing, and
-//! packets get old answers until it has reached their entry.
+//! The worker acknowledges as soon as the caches have moved; repairs may finish later. A
+//! maintainer whose scope is [`Scope::Everything`] treats all entries in the slice in which it
+//! moves: these are the baselines, whose slices have no bound. One with [`Scope::Later`] marks
+//! nothing, and packets get old answers until it has reached their entry.
 //!
-//! Most slices need no rules: marking compares regions, and walks that were made elsewhere are only
-//! put in. So the pipeline's lock is taken when something is to be walked or compared with new rules,
-//! and kept to the end of that slice: the control side, which is making the next change, does not
-//! wait for the others, nor they for it.
+//! Most slices need no rules: marking compares regions, and walks made elsewhere are only
+//! installed. So a slice takes the pipeline's lock only when it walks an entry or compares it
+//! with new rules, and holds it to its end. The control side, which is making the next change,
+//! and the workers seldom wait for each other.
 //!
-//! 1. No slice looks at more than [`MARKS`] times as many entries as it is allowed to treat, unless
-//!    the scope is everything.
-//! 2. Once the version has moved, no entry that the change affects is found before it is right,
-//!    unless the scope is later.
-//! 3. What entries counted before the version moved is told apart from what they count afterwards,
-//!    since a group that is replaced starts from zero.
-//! 4. The next change begins when this one is settled. It may be published and searched for before
-//!    that, when all walks that were asked for are made: what is walked here from then on is
-//!    walked without the record, which knows of the next change already.
+//! 1. No slice looks at more than [`MARKS`] times as many entries as it may treat, unless the
+//!    scope is everything.
+//! 2. Once the version has moved, no entry that the change affects is found before it is
+//!    right, unless the scope is later.
+//! 3. Counts from before the version moved are kept apart from later counts, since a group
+//!    that is replaced starts from zero.
+//! 4. The next change begins when this one is settled. It may be published and searched for
+//!    earlier, once all requested walks are made. From then on, walks here do not use the
+//!    record, which already knows of the next change.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -37,36 +37,36 @@ use super::{Caches, Maintainer, Outcome, Repair, Scope, Work};
 use crate::dependency::Findings;
 use crate::entry::EntryId;
 
-/// Entries that may be marked in the time in which one is treated. In a model check, which has few
-/// entries, so few that marking takes several slices.
+/// Entries that a slice may mark for each one it may treat. Low in a model check, which has
+/// few entries, so that marking takes several slices.
 const MARKS: usize = if cfg!(thalweg_model) { 2 } else { 32 };
 
-/// Suspects whose memory is asked for before it is their turn: they lie anywhere.
+/// How far ahead the memory of suspects is prefetched, as they are scattered.
 const AHEAD: usize = 8;
 
-/// Affected entries that are walked elsewhere, at the most. In a model check, fewer than there are.
+/// Most affected entries walked elsewhere. In a model check, fewer than there are.
 const REQUESTS_MAX: usize = if cfg!(thalweg_model) { 2 } else { 8_192 };
 
-/// Entries walked elsewhere that may be treated in the time in which one is walked here.
+/// Entries walked elsewhere that may be treated instead of one walked here.
 const ACCEPTED: usize = 4;
 
 /// Entries that are treated together.
 const ROUND: usize = 16;
 
-/// A change that is being followed.
+/// A change being followed.
 #[derive(Debug)]
 pub(crate) struct Following {
     pub(crate) delta: Arc<Delta>,
     findings: Arc<Findings>,
     stage: Stage,
-    /// Where the next slice goes on, among suspects, numbers or marked entries.
+    /// Where the next slice continues, among suspects, numbers or marked entries.
     next: usize,
     /// With their generations.
     marked: Vec<(EntryId, u32)>,
-    /// Marked entries from this one on wait for their walks, which are made elsewhere.
+    /// Marked entries from this one on wait for walks made elsewhere.
     waiting_from: Option<usize>,
     walks: VecDeque<Walk>,
-    /// Kept from slice to slice.
+    /// Reused from slice to slice.
     affected: Vec<EntryId>,
     work: Work,
 }
@@ -77,12 +77,12 @@ enum Stage {
     Treating,
 }
 
-/// What a slice has come to.
+/// The state after a slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Slice {
-    /// The version is the old one.
+    /// The version is still the old one.
     Preparing,
-    /// The version is the new one, and there is more to repair.
+    /// The version is the new one; repairs are left.
     Repairing,
     /// Nothing is left to do.
     Settled(Work),
@@ -103,7 +103,7 @@ impl Following {
         }
     }
 
-    /// One slice, in which `size` entries may be treated.
+    /// Does one slice, which may treat `size` entries.
     pub(crate) fn step(
         &mut self,
         maintainer: &dyn Maintainer,
@@ -133,7 +133,7 @@ impl Following {
         }
     }
 
-    /// Marks suspects; true when all that the change may affect are marked.
+    /// Marks suspects; returns true when everything that the change may affect is marked.
     fn mark(&mut self, caches: &mut dyn Caches, pipeline: &mut Published<'_>, size: usize) -> bool {
         let mut room = size.saturating_mul(MARKS);
         let count = match self.findings.is_everything {
@@ -163,7 +163,7 @@ impl Following {
         if self.next < count || room == 0 {
             return false;
         }
-        // Entries that are made in a burst are fewer than those looked at between two.
+        // A burst makes fewer entries than a slice checks.
         let mut affected = std::mem::take(&mut self.affected);
         let is_done = caches.check_meanwhile(pipeline, &self.delta, room, &mut affected);
         for entry in affected.drain(..) {
@@ -175,10 +175,10 @@ impl Following {
         is_done
     }
 
-    /// Asks for the walks of the last of the marked entries, if there are enough; what the walks
-    /// come to is to be accepted.
+    /// Requests walks of the last marked entries, if there are enough; the caller must pass
+    /// the results to `accept`.
     pub(crate) fn request(&mut self, caches: &dyn Caches, at_least: usize) -> Option<Requests> {
-        // A walk of an entry that nothing is known of is not asked for: its path is another now.
+        // If everything is suspected, no paths were found, so no walk can be made elsewhere.
         let is_wanted = self.stage == Stage::Treating
             && !self.findings.is_everything
             && self.waiting_from.is_none()
@@ -203,14 +203,14 @@ impl Following {
         Some(requests)
     }
 
-    /// Takes the walks that were asked for, or as many of them as could be made.
+    /// Accepts the requested walks, or those that could be made.
     pub(crate) fn accept(&mut self, walks: Walks) {
         assert_eq!(walks.version(), self.delta.version, "of this change");
         self.walks = walks.into_walks();
         self.waiting_from = None;
     }
 
-    /// Whether nothing can be done before the walks come that were asked for.
+    /// Whether nothing can be done until the requested walks come.
     pub(crate) fn is_waiting(&self) -> bool {
         self.stage == Stage::Treating && self.waiting_from.is_some_and(|from| self.next >= from)
     }
@@ -235,7 +235,7 @@ impl Following {
             }
             let walk = self.walks.pop_front_if(|walk| walk.place == self.next);
             self.next += 1;
-            // An upcall may have taken its place.
+            // An upcall may have replaced it.
             if !caches.is_taken(entry, generation) {
                 self.count(caches, Outcome::Evicted);
                 room -= 1;
@@ -253,8 +253,8 @@ impl Following {
         }
     }
 
-    /// Asks for the memory of marked entries up to a place, and of what they are to be given; in
-    /// rounds, each of which asks for what the next one needs.
+    /// Prefetches marked entries up to `end`, and their new content, in rounds, each of which
+    /// prefetches for the next.
     fn prefetch(&self, caches: &dyn Caches, end: usize) {
         let end = end.min(self.marked.len());
         let entries = || self.marked[self.next..end].iter().map(|(entry, _)| *entry);
@@ -308,7 +308,7 @@ impl Following {
         pipeline: &mut Published<'_>,
         entry: EntryId,
     ) {
-        // Invariant 3: what an entry counted goes to the group as it was.
+        // Invariant 3: what an entry counted belongs to the former group.
         if !self.delta.groups.is_empty() {
             caches.settle(entry);
         }

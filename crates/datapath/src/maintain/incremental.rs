@@ -1,16 +1,16 @@
-//! Maintainers that look at the entries which a change may affect, and at no others.
+//! Maintainers that look only at the entries a change may affect.
 //!
-//! A bundle is one change: its affected entries are found once, against the walks as they were,
-//! and each is looked at once, at the version that the bundle makes. No order of its parts matters,
-//! and no state between them is ever seen.
+//! A bundle is one change: its affected entries are found once, by their earlier walks, and
+//! each is looked at once, at the version that the bundle makes. The order of its parts does
+//! not matter, and no state between them is ever seen.
 //!
-//! Searching costs some microseconds a new rule, and a sweep some an entry: where a change has far
-//! more rules than there are entries, as when all rules are loaded anew, all entries are looked at.
+//! A search costs time for each new rule, a sweep for each entry. If a change has far more
+//! rules than there are entries, as when all rules are reloaded, all entries are looked at.
 
 use super::{Maintainer, Outcome, Repair, Scope};
 use crate::statistics::EvictReason;
 
-/// Has the interpreter answer the affected entries' keys anew, and repairs what changed.
+/// Translates the affected entries' keys again, and repairs what changed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Incremental;
 

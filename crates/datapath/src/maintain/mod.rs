@@ -1,25 +1,28 @@
 //! Maintainers: how the caches follow a change of the rules.
 //!
-//! A maintainer says which entries a change sends to it, and what becomes of each; when, and what
-//! packets get meanwhile, is told in `follow.rs`.
+//! A maintainer says which entries of a change it treats, and what happens to each. When that
+//! happens, and what packets get meanwhile, is described in `follow.rs`.
 //!
-//! - [`Flush`] evicts everything. Nothing is cheaper to get right, or dearer afterwards.
-//! - [`Revalidate`] has the interpreter answer every entry's key anew, and repairs what changed:
-//!   what Open vSwitch's revalidator threads do (*Revaliwhat?*, OVS conference 2014). Here it is
-//!   strict: it ends before a packet is forwarded at the new version. Cost: one walk an entry.
-//! - [`Lazy`] does the same while packets are forwarded, which get old answers from entries that it
-//!   has not reached: as Open vSwitch has it, and the one maintainer that breaks the contract.
-//! - [`Incremental`] has it answer the keys of those entries that the change may affect, found by
-//!   what their walks had read (KAIRO). Cost: one walk an affected entry.
-//! - [`Barrier`] evicts these instead: nothing is repaired, the packets' upcalls do that (B-Cache's
-//!   control barrier).
+//! - [`Flush`] evicts everything. It is the simplest to get right, and the most expensive
+//!   afterwards.
+//! - [`Revalidate`] translates every entry's key again, and repairs what changed, like Open
+//!   vSwitch's revalidator threads (*Revaliwhat?*, OVS conference 2014). Here it is strict: it
+//!   ends before a packet is forwarded at the new version. Cost: one walk per entry.
+//! - [`Lazy`] does the same while packets are forwarded; entries that it has not reached give
+//!   old answers. This is how Open vSwitch works, and the only maintainer that breaks the
+//!   contract.
+//! - [`Incremental`] translates only the keys of entries that the change may affect, found by
+//!   what their walks had read (KAIRO). Cost: one walk per affected entry.
+//! - [`Barrier`] evicts these entries instead: it repairs nothing, the packets' upcalls do
+//!   (B-Cache's control barrier).
 //!
-//! 1. When a change is settled, no entry's answer differs from the interpreter's anywhere in its
-//!    region.
-//! 2. What evicted or changed entries had counted is credited to the rules they had met.
-//! 3. An entry whose region changes has a new generation, so that no microflow finds it by mistake.
-//! 4. Where groups change, what was counted before is credited before: a group that is replaced
-//!    starts from zero.
+//! 1. When a change is settled, no entry's answer differs from the interpreter's anywhere in
+//!    its region.
+//! 2. Counts of evicted or changed entries are credited to the rules they had met.
+//! 3. An entry whose region changes gets a new generation, so that no microflow finds it by
+//!    mistake.
+//! 4. If groups change, earlier counts are credited to the earlier groups: a group that is
+//!    replaced starts from zero.
 
 mod caches;
 mod follow;
@@ -42,7 +45,7 @@ pub(crate) use published::Published;
 pub use sweep::{Flush, Lazy, Revalidate};
 pub use walks::{Requests, Walks};
 
-/// Which maintainer a datapath has.
+/// The kind of maintainer of a datapath.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MaintainerKind {
     /// [`Incremental`].
@@ -58,7 +61,7 @@ pub enum MaintainerKind {
 }
 
 impl MaintainerKind {
-    /// All that can be chosen.
+    /// All kinds.
     pub const ALL: [MaintainerKind; 5] = [
         MaintainerKind::Incremental,
         MaintainerKind::Barrier,
@@ -67,7 +70,7 @@ impl MaintainerKind {
         MaintainerKind::Flush,
     ];
 
-    /// Those that never let a packet have an old answer once a change is acknowledged.
+    /// Kinds that never give a packet an old answer once a change is acknowledged.
     pub const STRICT: [MaintainerKind; 4] = [
         MaintainerKind::Incremental,
         MaintainerKind::Barrier,
@@ -86,7 +89,7 @@ impl MaintainerKind {
         }
     }
 
-    /// Whether it asks what entries depend on.
+    /// Whether it needs the record of what entries depend on.
     pub(crate) fn needs_dependencies(self) -> bool {
         matches!(self, MaintainerKind::Incremental | MaintainerKind::Barrier)
     }
@@ -115,34 +118,34 @@ impl std::str::FromStr for MaintainerKind {
     }
 }
 
-/// A maintainer that does not exist.
+/// The error for an unknown maintainer.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "there is no maintainer {name:?}; choose \"incremental\", \"barrier\", \"revalidate\", \
      \"lazy\" or \"flush\""
 )]
 pub struct UnknownMaintainer {
-    /// What was asked for.
+    /// The name given.
     pub name: String,
 }
 
 /// What a maintainer did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Work {
-    /// Entries that were looked at.
+    /// Entries looked at.
     pub examined: u64,
-    /// Entries whose answer changed and were repaired in place.
+    /// Entries repaired in place because their answer changed.
     pub repaired: u64,
-    /// Entries whose region changed and were put in anew.
+    /// Entries put in again because their region changed.
     pub moved: u64,
-    /// Entries that were evicted.
+    /// Entries evicted.
     pub evicted: u64,
-    /// Entries among all these whose walk was made elsewhere: see [`Requests`].
+    /// Of all these, entries walked elsewhere: see [`Requests`].
     pub walked_elsewhere: u64,
 }
 
 impl Work {
-    /// Counts what became of an entry that was looked at.
+    /// Counts the outcome of one entry.
     pub fn count(&mut self, outcome: Outcome) {
         self.examined += 1;
         match outcome {
@@ -153,7 +156,7 @@ impl Work {
         }
     }
 
-    /// Adds what another did, or the same another time.
+    /// Adds other work, of another datapath or another time.
     pub fn add(&mut self, other: Work) {
         self.examined += other.examined;
         self.repaired += other.repaired;
@@ -162,7 +165,7 @@ impl Work {
         self.walked_elsewhere += other.walked_elsewhere;
     }
 
-    /// Entries that were looked at and right.
+    /// Entries looked at that were right.
     pub fn falsely_affected(&self) -> u64 {
         self.examined - self.affected()
     }
@@ -173,23 +176,23 @@ impl Work {
     }
 }
 
-/// What became of an entry.
+/// What happened to an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Outcome {
     /// It was right.
     Unchanged,
-    /// Its effects or the rules it met are other ones now.
+    /// Its effects or the rules it met changed.
     Repaired,
-    /// Its region is a part of what it was.
+    /// Its region became smaller.
     Narrowed,
-    /// Its region is another one now, wider or elsewhere.
+    /// Its region changed, wider or elsewhere.
     Moved,
-    /// It is gone.
+    /// It was evicted.
     Evicted,
 }
 
 impl Outcome {
-    /// All that can become of an entry.
+    /// All outcomes.
     pub const ALL: [Outcome; 5] = [
         Outcome::Unchanged,
         Outcome::Repaired,
@@ -198,7 +201,7 @@ impl Outcome {
         Outcome::Evicted,
     ];
 
-    /// The outcome as reports name it.
+    /// The outcome's name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Outcome::Unchanged => "unchanged",
@@ -210,27 +213,27 @@ impl Outcome {
     }
 }
 
-/// Which entries a change sends to a maintainer, and when.
+/// Which entries a maintainer treats after a change, and when.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
-    /// Those that the change may affect; until it is their turn, their packets are upcalls.
+    /// Those that the change may affect; until they are treated, their packets are upcalls.
     Affected,
     /// All, before the next packet.
     Everything,
-    /// All, while packets go on to use them.
+    /// All, while packets still use them.
     Later,
 }
 
 /// A way for caches to follow a change.
 pub trait Maintainer {
-    /// The entries that it is asked to treat.
+    /// The entries that it treats.
     fn scope(&self) -> Scope;
 
-    /// Makes an entry right at the version that the caches have, or evicts it.
+    /// Repairs an entry for the version of the caches, or evicts it.
     fn treat(&self, repair: &mut Repair<'_, '_>) -> Outcome;
 }
 
-/// An entry, as a maintainer may treat it.
+/// An entry under treatment by a maintainer.
 pub struct Repair<'a, 'p> {
     caches: &'a mut dyn Caches,
     pipeline: &'a mut Published<'p>,
@@ -238,23 +241,23 @@ pub struct Repair<'a, 'p> {
     remembers: bool,
 }
 
-/// What following a change needs of caches of any key width.
+/// The operations on caches of any key width that following a change needs.
 pub(crate) trait Caches {
-    /// Entries have smaller numbers than this.
+    /// An upper bound of all entries' numbers, exclusive.
     fn numbers(&self) -> u32;
     fn is_there(&self, id: EntryId) -> bool;
     fn is_taken(&self, id: EntryId, generation: u32) -> bool;
-    /// Asks for the memory of an entry that is to be looked at soon, and of its key.
+    /// Prefetches an entry, and its key if asked.
     fn prefetch(&self, id: EntryId, with_key: bool);
-    /// The same of what takes out an entry whose memory has come, and gives it another content.
+    /// Prefetches what removing a loaded entry and giving it new content will touch.
     fn prefetch_lists(&self, id: EntryId, content: &Content);
-    /// The same of what has been found by then.
+    /// Prefetches the lists found by the previous round.
     fn prefetch_equal(&self, id: EntryId, content: &Content);
-    /// Marks an entry; says its generation if that is news.
+    /// Marks an entry; returns its generation if it was not marked before.
     fn mark(&mut self, id: EntryId) -> Option<u32>;
-    /// The same, if the suspicion holds for its region.
+    /// The same, if the suspicion holds for the entry's region.
     fn mark_suspect(&mut self, findings: &Findings, suspect: &Suspect) -> Option<u32>;
-    /// Looks at entries that were made since the search began; true when there is none any more.
+    /// Checks entries made since the search began; returns true when none is left.
     fn check_meanwhile(
         &mut self,
         pipeline: &mut Published<'_>,
@@ -262,21 +265,22 @@ pub(crate) trait Caches {
         count: usize,
         affected: &mut Vec<EntryId>,
     ) -> bool;
-    /// Takes the version, and refuses what is marked. Others may be of the version before.
+    /// Moves to the version, and refuses marked entries. The other entries may be of the
+    /// previous version.
     fn move_to(&mut self, version: Version, are_others_old: bool);
     fn count(&mut self, outcome: Outcome);
-    /// All entries are right again.
+    /// Records that all entries are right again.
     fn settled(&mut self);
-    /// Credits what an entry has counted so far to what it has met so far.
+    /// Credits an entry's counts so far to its credits so far.
     fn settle(&mut self, id: EntryId);
     fn retranslate(&mut self, id: EntryId, pipeline: &Pipeline, remembers: bool) -> Outcome;
-    /// No requests yet, with room for so many.
+    /// Empty requests, with room for `count`.
     fn requests(&self, version: Version, count: usize) -> Requests;
-    /// Adds an entry's key to `keys`, if all that its walk needs is known elsewhere too.
+    /// Adds an entry's key to `keys`, if another thread can make its walk.
     fn request(&self, id: EntryId, keys: &mut Vec<u64>) -> bool;
-    /// Bits that an entry's mask may have before its walk is made anew.
+    /// Most bits in an entry's mask before its walk is made without memory.
     fn mask_limit(&self, id: EntryId) -> u32;
-    /// Gives an entry what its walk, which was made elsewhere, has come to.
+    /// Gives an entry the result of its walk, which was made elsewhere.
     fn accept(&mut self, id: EntryId, content: Content) -> Outcome;
     fn evict(&mut self, id: EntryId, reason: EvictReason);
 }
@@ -296,10 +300,10 @@ impl<'a, 'p> Repair<'a, 'p> {
         }
     }
 
-    /// Has the interpreter answer the entry's key anew, and makes the entry say the same.
+    /// Translates the entry's key again, and updates the entry.
     ///
-    /// Lookups whose outcome the entry's walk had recorded are not made again if the change has not
-    /// touched it.
+    /// Lookups recorded by the entry's walk are not repeated where the change has not touched
+    /// them.
     pub fn retranslate(&mut self) -> Outcome {
         let version = self.pipeline.version();
         let pipeline = self.pipeline.get();

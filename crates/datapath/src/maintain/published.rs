@@ -1,18 +1,18 @@
-//! The pipeline as a slice of maintenance asks it: locked when it is first asked, and until the slice
+//! The pipeline as used by a slice of maintenance: locked at the first use, until the slice
 //! ends.
 //!
-//! 1. Whoever asks gets rules that know the change: one that is not published yet would be followed
-//!    by the rules before it, and entries called right that are not.
+//! 1. The rules include the change. With a change that is not published yet, entries would be
+//!    compared with older rules, and wrong entries called right.
 
 use thalweg_classifier::Version;
 use thalweg_pipeline::Pipeline;
 
 use crate::gate::{Gate, Reader};
 
-/// The pipeline, for a slice of following a change.
+/// The pipeline, for one slice of following a change.
 pub(crate) struct Published<'a> {
     reader: Reader<'a, Pipeline>,
-    /// The one that the change makes.
+    /// The version that the change makes.
     version: Version,
 }
 
@@ -29,7 +29,7 @@ impl<'a> Published<'a> {
         self.version
     }
 
-    /// The pipeline.
+    /// Locks the pipeline, if needed, and returns it.
     ///
     /// # Panics
     /// If the change is not published.

@@ -17,7 +17,7 @@ impl Maintainer for Flush {
     }
 }
 
-/// Re-executes every entry before a packet is forwarded at the new version.
+/// Translates every entry again before a packet is forwarded at the new version.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Revalidate;
 
@@ -31,7 +31,8 @@ impl Maintainer for Revalidate {
     }
 }
 
-/// Re-executes every entry while packets are forwarded, with old answers until it is their turn.
+/// Translates every entry again while packets are forwarded; entries not reached yet give old
+/// answers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lazy;
 

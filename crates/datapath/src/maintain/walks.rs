@@ -1,8 +1,8 @@
-//! Walks of affected entries, made elsewhere.
+//! Walks of affected entries, made on another thread.
 //!
-//! Most of a repair is the walk of the entry's key at the new version, and the note of what that
-//! read. Neither needs the caches: a walk needs the key, the rules, and the record of what entries
-//! depend on. So a worker need not make them:
+//! Most of a repair is the walk of the entry's key at the new version, and recording what that
+//! read. Neither needs the caches: a walk needs the key, the rules, and the dependency record.
+//! So the control side can make the walks:
 //!
 //! ```text
 //!   worker                          control side
@@ -11,17 +11,18 @@
 //!   gives each its new content <---  what the walks have come to
 //! ```
 //!
-//! Meanwhile the worker forwards; a packet that meets a marked entry is an upcall, as ever, and the
-//! entry that this makes is not the marked one. On OF-DPA some three quarters of a repair are made
+//! Meanwhile the worker forwards. A packet that meets a marked entry is an upcall, as always,
+//! and makes an entry of its own. On OF-DPA about three quarters of a repair can be done
 //! elsewhere.
 //!
-//! 1. A walk is of the version that the caches have when they take it: the next change begins when
+//! 1. A walk is of the version of the caches when they accept it: the next change begins when
 //!    this one is settled.
-//! 2. The record is written for an entry only if it has the path with which the search of this
-//!    change came by. One that was evicted meanwhile, or is another, has none or a new one; if the
-//!    worker has noted and not yet written that, what it writes comes later and stands.
-//! 3. What could not be walked elsewhere is walked by the worker: an entry of a packet that was
-//!    looked up before, one that was made since the search, one whose walk leads to another pass.
+//! 2. The record is written for an entry only if the entry still has the path that this
+//!    change's search saw. An entry evicted or replaced meanwhile has no path or a new one. If
+//!    the worker has noted an update that it has not yet written, that is written later and
+//!    stands.
+//! 3. The worker itself walks what cannot be walked elsewhere: an entry of a recirculated
+//!    packet, one made since the search, one whose walk leads to another pass.
 
 use std::collections::VecDeque;
 
@@ -34,20 +35,20 @@ use crate::entry::{Credit, EntryId};
 use crate::intern::Hashed;
 use crate::upcall::{Again, Content, lookups_of};
 
-/// Entries that a datapath asks to be walked, with their keys.
+/// Entries that a datapath wants walked, with their keys.
 #[derive(Debug)]
 pub struct Requests {
     version: Version,
     key_words: usize,
-    /// Of lists that entries share.
+    /// The hash function for shared lists.
     hash: WordHash,
-    /// With their places among the marked entries, and the bits that their masks may have.
+    /// For each: its place among the marked entries, and the most bits allowed in its mask.
     entries: Vec<(usize, EntryId, u32)>,
     keys: Vec<u64>,
 }
 
 impl Requests {
-    /// With room for `count` entries.
+    /// Creates requests with room for `count` entries.
     pub(super) fn new(
         version: Version,
         key_words: usize,
@@ -75,14 +76,14 @@ impl Requests {
     }
 }
 
-/// What a walk has come to.
+/// The result of one walk.
 #[derive(Debug)]
 pub(super) struct Walk {
     pub(super) place: usize,
     pub(super) content: Content,
 }
 
-/// What the walks of some entries have come to.
+/// The results of several walks.
 #[derive(Debug)]
 pub struct Walks {
     version: Version,
@@ -94,19 +95,19 @@ impl Walks {
         self.version
     }
 
-    /// In the order of their places.
+    /// The walks, in the order of their places.
     pub(super) fn into_walks(self) -> VecDeque<Walk> {
         self.walks
     }
 }
 
 impl Index {
-    /// Walks the entries that a datapath asks for, and notes what the walks read.
+    /// Walks the requested entries, and records what the walks read.
     ///
-    /// The record is held for one entry at a time.
+    /// Locks the record for one entry at a time.
     ///
     /// # Panics
-    /// If the pipeline has another layout than the datapath that asked.
+    /// If the pipeline has another layout than the datapath that requested the walks.
     pub fn walk(&self, walker: &mut Walker, pipeline: &Pipeline, requests: &Requests) -> Walks {
         let version = requests.version;
         let keys = requests.keys.chunks_exact(requests.key_words);

@@ -1,8 +1,9 @@
-//! How a wildcard cache that may choose finds its entries: by what lookups cost, counted.
+//! Chooses how a wildcard cache finds its entries, by the counted cost of lookups.
 //!
-//! Sub-tables one after the other cost as much as there are before the right one; a filter before
-//! them, a few probes whatever there are; a learned index two or so, but it has to be built, and an
-//! entry that comes or goes costs a hundred times a probe. So, over windows of lookups:
+//! Searching sub-tables one after the other costs as many probes as come before the right one.
+//! A filter costs a few probes whatever their number. A learned index costs about two, but it
+//! must be built, and an entry that comes or goes costs a hundred times a probe. So, over
+//! windows of lookups:
 //!
 //! ```text
 //!   probes   sub-tables that a lookup without filter and index searches; of one burst in SAMPLE
@@ -18,33 +19,35 @@
 //!                also before it is asked, if keys of entries would visit too much in it
 //! ```
 //!
-//! What the index costs is counted in lookups, so that a remainder that has grown is in it. As with
-//! renting skis or buying them: what is lost before the index is built, or before it is given up, is at
-//! most what it costs and one training. What its updates had cost, with trainings and remainder, is
-//! forgotten slowly ([`FORGOTTEN`]): a cache that evicts as much as before does without. One whose
-//! lookups take longer than without is built again no sooner than twice as much as before was lost.
-//! Entries of a thousand masks that are no prefixes do not fit into a learned index: of 100,000 of
-//! an OF-DPA-like pipeline with 1,400 masks, a packet took 37 microseconds with one and 4.5 without.
+//! The cost of the index is counted in lookups, and so includes a remainder that has grown. As
+//! with renting or buying skis: the loss before the index is built, or before it is given up,
+//! is at most its own cost and one training. The known cost of updates, with trainings and
+//! remainder, is forgotten slowly ([`FORGOTTEN`]): a cache that evicts as much as before stays
+//! without an index. After an index whose lookups cost more than they saved, the next is built
+//! only after twice the earlier loss. Entries with a thousand masks that are no prefixes do
+//! not suit a learned index: with 100,000 entries of an OF-DPA-like pipeline and 1,400 masks,
+//! packets took about eight times as long with one.
 
-/// Lookups of a window.
+/// Lookups in a window.
 const WINDOW: u64 = 16_384;
-/// One burst in so many goes past filter and index, to see what that costs.
+/// One burst in this many bypasses filter and index, to measure the cost without them.
 const SAMPLE: u32 = 64;
-/// Probes from which on there is a filter, and below which there is none.
+/// Probes above which a filter is made, and below which it is given up.
 const FILTER_ABOVE: f64 = 4.0;
 const FILTER_BELOW: f64 = 2.0;
-/// What the index costs, in probes: measured (`learned` has the table).
+/// Usual cost of an index lookup, in probes (see the table in `learned`).
 const INDEX_PROBES: f64 = 2.0;
-/// Nanoseconds: of a probe, of building or training the index for an entry, and of an entry that comes
-/// or goes.
+/// Nanoseconds of a probe; of building or training the index, per entry; of adding or removing
+/// an entry.
 const PROBE_NS: f64 = 30.0;
 const BUILD_NS: f64 = 4_000.0;
 const UPDATE_NS: f64 = 3_000.0;
-/// Fewer entries have no index.
+/// With fewer entries there is no index.
 const ENTRIES_MIN: usize = 1_000;
-/// The share of what is known of an update's cost that is forgotten in each window without an index.
+/// The share of the known update cost that is forgotten in each window without an index.
 const FORGOTTEN: f64 = 1.0 / 1_024.0;
-/// The longest wait for the next index, in what one costs: it doubles with each that is given up.
+/// Longest wait for the next index, in multiples of its cost; it doubles with each that is
+/// given up.
 const PATIENCE_MAX: f64 = 1_024.0;
 /// An index that covers a smaller share, in percent, is given up.
 const COVERAGE_MIN: f64 = 25.0;
@@ -52,12 +55,12 @@ const COVERAGE_MIN: f64 = 25.0;
 /// How entries are found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CacheIndex {
-    /// Sub-table after sub-table.
+    /// Sub-tables one after the other.
     #[default]
     TupleSpace,
     /// The same, behind a filter.
     Bloom,
-    /// In a learned index.
+    /// A learned index.
     Learned,
 }
 
@@ -72,24 +75,24 @@ impl CacheIndex {
     }
 }
 
-/// How a wildcard cache finds its entries, and what speaks for that.
+/// How a wildcard cache finds its entries, and the figures behind that.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct CacheChoice {
-    /// Whether that is chosen by what lookups cost.
+    /// Whether the choice follows the cost of lookups.
     pub is_measured: bool,
-    /// How entries are found now.
+    /// The current method.
     pub index: CacheIndex,
     /// Sub-tables that a lookup searches without filter and index, in the last window.
     pub probes_per_lookup: f64,
-    /// Entries that came or went for each lookup, in the last window.
+    /// Entries added or removed per lookup, in the last window.
     pub updates_per_lookup: f64,
     /// The share of the entries that a learned index covers, 0 to 1; 0 without one.
     pub coverage: f64,
-    /// How often another way was taken.
+    /// How often the method changed.
     pub changes: u64,
 }
 
-/// What is to be done after a window.
+/// What to do after a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Decision {
     Keep,
@@ -99,14 +102,14 @@ pub(super) enum Decision {
     DropIndex,
 }
 
-/// An index that is asked, at the end of a window.
+/// An index in use, at the end of a window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     /// How often it was trained.
     pub(super) trainings: u64,
     /// The share of the entries that it covers, 0 to 1.
     pub(super) coverage: Option<f64>,
-    /// What a lookup in it costs, in nanoseconds, if some were looked at since it was trained.
+    /// Cost of a lookup in nanoseconds, if some were measured since it was trained.
     pub(super) cost_ns: Option<f64>,
 }
 
@@ -115,12 +118,12 @@ pub(super) struct Asked {
 pub(super) enum Way {
     Plain,
     Filter,
-    /// An index is being made.
+    /// An index is being built.
     Waiting,
     Index(Asked),
 }
 
-/// What has been seen.
+/// Counts and estimates behind the choice.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Choice {
     lookups: u64,
@@ -128,40 +131,40 @@ pub(super) struct Choice {
     plain_probes: u64,
     updates: u64,
     bursts: u32,
-    /// What lookups have lost since the last decision for lack of an index, in nanoseconds, updates
-    /// that it would have cost taken off.
+    /// Nanoseconds lost by lookups for lack of an index since the last decision, minus the
+    /// updates that it would have cost.
     lost_ns: f64,
-    /// What a lookup in the index costs in probes, if there is one and that is more than usual.
+    /// Cost of an index lookup in probes, if that is more than usual.
     index_probes: f64,
-    /// By how much more than an index costs must be lost before it is built again.
+    /// How many times its cost must be lost before an index is built again.
     patience: f64,
-    /// What an update costs with an index, in nanoseconds, trainings included.
+    /// Cost of an update with an index, in nanoseconds, including trainings.
     update_ns: f64,
     life: Life,
-    /// The figures of the last window, and how often something was decided.
+    /// Figures of the last window, and the number of changes of method.
     pub(super) said: CacheChoice,
 }
 
-/// What an index that is asked has come to.
+/// Gains and costs of the index in use.
 #[derive(Clone, Copy, Debug, Default)]
 struct Life {
-    /// Gains less costs, in nanoseconds; never more than building it costs.
+    /// Gains minus costs, in nanoseconds; at most the cost of building it.
     balance_ns: f64,
     trainings: u64,
     updates: u64,
-    /// The most updates of a window since the last training, which takes the remainder in.
+    /// Most updates in a window since the last training, which absorbs the remainder.
     updates_most: u64,
-    /// What updates cost: their own time, trainings, and visits to a remainder that has grown.
+    /// Cost of updates: their own time, trainings, and visits to a remainder that has grown.
     cost_ns: f64,
-    /// What lookups have gained.
+    /// Gains of lookups.
     gain_ns: f64,
 }
 
 impl Life {
-    /// A window in which the remainder cost so much.
+    /// Accounts for a window in which the remainder cost `beside_ns`.
     ///
-    /// It counts as far as updates go on: one that a busy time has left behind costs lookups as
-    /// long as it is there, but no update more than it did then.
+    /// It counts only while updates go on. A remainder left by a busy time costs lookups as
+    /// long as it is there, but an update costs no more than it did then.
     fn note_remainder(&mut self, beside_ns: f64, updates: u64) {
         self.updates_most = self.updates_most.max(updates);
         if updates > 0 {
@@ -184,7 +187,7 @@ impl Choice {
         }
     }
 
-    /// What a lookup in an index costs that is about to be asked, in nanoseconds.
+    /// Sets the cost of a lookup, in nanoseconds, of an index about to be used.
     pub(super) fn note_index(&mut self, cost_ns: f64) {
         self.index_probes = (cost_ns / PROBE_NS).max(INDEX_PROBES);
     }
@@ -194,9 +197,9 @@ impl Choice {
         self.index_probes < self.said.probes_per_lookup && !covers_little(coverage)
     }
 
-    /// An index is asked from now on.
+    /// Starts the account of an index now in use.
     pub(super) fn begin_index(&mut self, entries: usize, trainings: u64) {
-        // It was built because as much had been lost.
+        // It was built because that much had been lost.
         self.life = Life {
             balance_ns: entries as f64 * BUILD_NS,
             trainings,
@@ -204,31 +207,31 @@ impl Choice {
         };
     }
 
-    /// An index has been given up, or could not be built: the next must wait for longer.
+    /// Records that an index was given up, or could not be built; the next must wait longer.
     pub(super) fn note_given_up(&mut self) {
         let life = std::mem::take(&mut self.life);
         if life.updates > 0 {
             self.update_ns = (life.cost_ns / life.updates as f64).max(UPDATE_NS);
         }
         self.index_probes = INDEX_PROBES;
-        // Else it was for the updates, and what they cost is known now.
+        // Otherwise it was given up for its updates, whose cost is now known.
         if life.gain_ns <= 0.0 {
             self.patience = (self.patience * 2.0).min(PATIENCE_MAX);
         }
     }
 
-    /// Whether this burst goes past filter and index.
+    /// Whether this burst bypasses filter and index.
     pub(super) fn is_sample(&mut self) -> bool {
         self.bursts = self.bursts.wrapping_add(1);
         self.bursts.is_multiple_of(SAMPLE)
     }
 
-    /// An entry comes or goes.
+    /// Counts an entry added or removed.
     pub(super) fn note_update(&mut self) {
         self.updates += 1;
     }
 
-    /// Lookups that searched without filter and index, and in how many sub-tables.
+    /// Counts lookups without filter and index, and the sub-tables they searched.
     pub(super) fn note_plain(&mut self, lookups: u64, probes: u64) {
         self.plain_lookups += lookups;
         self.plain_probes += probes;
@@ -274,7 +277,7 @@ impl Choice {
             }
             Way::Plain | Way::Filter => {}
         }
-        // What was lost when updates were many does not count against what comes after.
+        // Losses while updates were many do not count against later windows.
         let update_ns = updates as f64 * self.update_ns;
         self.lost_ns = (self.lost_ns + gain_ns - update_ns).max(0.0);
         self.update_ns -= (self.update_ns - UPDATE_NS) * FORGOTTEN;
@@ -289,7 +292,7 @@ impl Choice {
         }
     }
 
-    /// A window of an index that is asked.
+    /// Accounts for a window with an index in use.
     fn account(&mut self, asked: Asked, gain_ns: f64, updates: u64, build_ns: f64) -> Decision {
         let life = &mut self.life;
         let trainings = asked.trainings.saturating_sub(life.trainings);
@@ -308,7 +311,7 @@ impl Choice {
         }
     }
 
-    /// Says how entries are found from now on.
+    /// Records the current method.
     pub(super) fn is_now(&mut self, index: CacheIndex) {
         self.said.changes += u64::from(self.said.index != index);
         self.said.index = index;
@@ -323,7 +326,7 @@ fn covers_little(coverage: Option<f64>) -> bool {
 mod tests {
     use super::*;
 
-    /// A window of lookups that search so many sub-tables, with so many updates.
+    /// A window of lookups that search `probes` sub-tables each, with this many updates.
     fn window(choice: &mut Choice, probes: u64, updates: u64, way: Way) -> Decision {
         window_of(choice, 10_000, probes, updates, way)
     }
@@ -340,7 +343,7 @@ mod tests {
         choice.note_lookups(WINDOW, entries, || way)
     }
 
-    /// An index that was trained so often, of which a lookup takes so long.
+    /// An index with this many trainings and this cost of a lookup.
     fn index(trainings: u64, cost_ns: f64) -> Way {
         Way::Index(Asked {
             trainings,
@@ -349,7 +352,7 @@ mod tests {
         })
     }
 
-    /// Windows until there is a decision, `None` if there is none in a thousand.
+    /// Windows until a decision; `None` if there is none in a thousand.
     fn until(mut window: impl FnMut(u64) -> Decision) -> Option<(u64, Decision)> {
         let mut decisions = (1..=1_000).map(|number| (number, window(number)));
         decisions.find(|(_, decision)| *decision != Decision::Keep)
@@ -370,15 +373,16 @@ mod tests {
 
     #[test]
     fn an_index_is_built_when_lookups_have_lost_what_it_costs() {
-        // 8 probes too many, of 30 ns, for 16,384 lookups: 3.9 ms a window; 40 ms for all entries.
+        // 8 probes too many, of 30 ns, for 16,384 lookups: 3.9 ms a window; 40 ms for all
+        // entries.
         let mut choice = Choice::new();
         let built = until(|_| window(&mut choice, 10, 0, Way::Filter));
         assert_eq!(built, Some((11, Decision::BuildIndex)));
-        // As many updates as eat the gain: never.
+        // Enough updates to cancel the gain: never.
         assert_eq!(until(|_| window(&mut choice, 10, 1_400, Way::Filter)), None);
-        // One sub-table is as good as it gets.
+        // One sub-table cannot be improved on.
         assert_eq!(until(|_| window(&mut choice, 1, 0, Way::Plain)), None);
-        // One that is under way is left alone.
+        // An index being built is left alone.
         assert_eq!(until(|_| window(&mut choice, 90, 0, Way::Waiting)), None);
     }
 
@@ -408,12 +412,12 @@ mod tests {
         // 4.2 ms: 0.27 more than it gains, of 40.
         let lost = asked(10, 1_400, index(1, 60.0));
         assert_eq!(lost, Some((150, Decision::DropIndex)));
-        // A remainder that has grown so that a lookup takes ten probes more: 5 ms.
+        // A remainder that has grown so that a lookup takes ten more probes: 5 ms.
         choice.begin_index(10_000, 1);
         let mut asked = |probes, updates, way| until(|_| window(&mut choice, probes, updates, way));
         let lost = asked(10, 0, index(1, 600.0));
         assert_eq!(lost, Some((9, Decision::DropIndex)));
-        // One that covers little goes at once.
+        // An index that covers little is dropped at once.
         choice.begin_index(10_000, 1);
         let covers_little = Way::Index(Asked {
             trainings: 1,
@@ -434,13 +438,13 @@ mod tests {
             window(&mut choice, 20, updates, index(1, 60.0))
         });
         assert_eq!(kept, None);
-        // And so are trainings that pay: 40 ms every 20 windows of 8.8.
+        // Trainings that pay off are kept too: 40 ms every 20 windows of 8.8.
         let kept = until(|number| window(&mut choice, 20, 0, index(1 + number / 20, 60.0)));
         assert_eq!(kept, None);
     }
 
-    /// As where 200,000 of a million flows have room: eight entries come or go for ten lookups, so that
-    /// the index is trained every six windows, and its remainder grows.
+    /// Models 200,000 entries for a million flows: eight entries come or go for ten lookups,
+    /// so the index is trained every six windows, and its remainder grows.
     #[test]
     fn a_cache_that_evicts_much_does_without_an_index_until_it_does_not() {
         const ENTRIES: usize = 200_000;
@@ -448,7 +452,7 @@ mod tests {
         let plain = |choice: &mut Choice, updates| {
             until(|_| window_of(choice, ENTRIES, 282, updates, Way::Filter))
         };
-        // With the second training: twice 0.8 s, and windows gain 55 ms each.
+        // With the second training: twice 0.8 s, while windows gain 55 ms each.
         let is_given_up_in_time = |choice: &mut Choice| {
             choice.begin_index(ENTRIES, 1);
             let given_up = until(|number| {
@@ -463,17 +467,17 @@ mod tests {
         let built = plain(&mut choice, UPDATES);
         assert_eq!(built, Some((9, Decision::BuildIndex)));
         is_given_up_in_time(&mut choice);
-        // Each update has cost 17 us: that is tried again when most of it is forgotten.
+        // Each update has cost 17 us; it is tried again when most of that is forgotten.
         let again = plain(&mut choice, UPDATES).expect("it is tried again");
         assert!(again.0 > 200, "{again:?}");
         is_given_up_in_time(&mut choice);
-        // Nothing is evicted any more: after what it costs.
+        // Nothing is evicted any more: the next index comes as soon as its cost is lost.
         let built = plain(&mut choice, 0);
         assert_eq!(built, Some((6, Decision::BuildIndex)));
     }
 
-    /// A remainder that a burst has left is there as long as nothing changes: that says nothing of
-    /// what changes cost, however long it lasts.
+    /// A remainder left by a burst stays while nothing changes. However long that lasts, it
+    /// says nothing about the cost of changes.
     #[test]
     fn quiet_windows_are_no_cost_of_updates() {
         const ENTRIES: usize = 200_000;
@@ -497,7 +501,7 @@ mod tests {
             Some(Decision::BuildIndex)
         );
         assert_eq!(built_again(1_000, 0), at_once);
-        // An update in a window of quiet ones costs no more than one in the burst.
+        // An update in a quiet window costs no more than one in the burst.
         assert_eq!(built_again(1_000, 1), at_once);
     }
 }

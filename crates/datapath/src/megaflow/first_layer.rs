@@ -1,9 +1,9 @@
-//! The first layer: in which sub-table a flow was found before.
+//! The first layer: remembers in which sub-table a flow was last found.
 //!
-//! A vector Bloom filter of whole keys (`thalweg_classifier::bloom`), with a set for each sub-table,
-//! in the setting of Gobriel and Tai (slides on a vector Bloom filter for Open vSwitch;
-//! `docs/papers.md`): whichever entry matches is right, so a candidate that is verified
-//! ends the search.
+//! It is a vector Bloom filter of whole keys (`thalweg_classifier::bloom`) with a set for each
+//! sub-table, as in Gobriel and Tai (slides on a vector Bloom filter for Open vSwitch;
+//! `docs/papers.md`). Any entry that matches is right, so a verified candidate ends the
+//! search.
 //!
 //! ```text
 //!   for packet of the burst without entry:   sub-tables = filter[hash(whole key)]
@@ -12,61 +12,63 @@
 //! ```
 //!
 //! Nothing depends on the filter being right. Entries that are evicted, or move to another
-//! sub-table, stay in it as dead keys and age out; sub-tables' numbers are given again. Each of
-//! these costs a probe in vain, which is counted and told to the filter.
+//! sub-table, stay in it as dead keys and age out; sub-tables' numbers are reused. Each such
+//! case costs a wasted probe, which is counted and reported to the filter.
 //!
-//! **When it does not pay** it is not asked. Costs are counted in probes of a sub-table, over
-//! windows of lookups of which the second half counts, as the filter has to become warm first:
+//! **When it does not pay off** it is not used. Costs are counted in probes of a sub-table,
+//! over windows of lookups. Only a window's second half counts, as the filter must become warm
+//! first:
 //!
 //! ```text
 //!   with the layer:  FIXED + vectors + probes of candidates + sub-tables searched for the others
 //!   without:         sub-tables searched, of one burst in SAMPLE that goes past the layer
 //! ```
 //!
-//! A window that cost more than it saved ends the asking for [`REST`] windows, for twice as many each
-//! time up to [`REST_MAX`]; the trial that follows must be cheaper by a fifth.
+//! After a window that cost more than it saved, the layer is not used for [`REST`] windows.
+//! The rest doubles each time up to [`REST_MAX`]; the trial that follows must be cheaper by a
+//! fifth.
 //!
-//! Nanoseconds a packet with 169 masks, 16.8 sub-tables searched without the layer and 4.3 with it
-//! (`thalweg bench forward --rules ipc1-100k --mode megaflows`, 262,144 flows in uniform order, medians
-//! of 10 samples of 500,000 packets, of which the first few fill the filter): 604 without, 393 with.
-//! Where a search ends after four sub-tables (acl1-100k) it is not worth asking.
+//! With 169 masks the layer cuts the sub-tables searched per packet from 16.8 to 4.3, and the
+//! time per packet by about a third (`thalweg bench forward --rules ipc1-100k --mode
+//! megaflows`, 262,144 flows in uniform order). If a search ends after four sub-tables
+//! (acl1-100k), the layer does not pay off.
 //!
-//! 1. The filter takes a sixteenth of the bytes that the cache may take, at most; it begins small,
-//!    and doubles as soon as more flows came since its window began than it holds.
-//! 2. It begins anew, empty, when sub-tables need more sets, and when it grows.
+//! 1. The filter takes at most a sixteenth of the cache's bytes. It begins small, and doubles
+//!    when more flows came since its window began than it holds.
+//! 2. It starts empty again when sub-tables need more sets, and when it grows.
 
 use thalweg_classifier::bloom::Put;
 use thalweg_classifier::{VectorFilter, VectorFilterConfig};
 
-/// Sets that a filter begins with.
+/// Sets of a new filter.
 const FEWEST_SETS: usize = 8;
 
-/// Flows that a filter begins with.
+/// Flows of a new filter.
 const FEWEST_FLOWS: usize = 4_096;
 
-/// Sub-tables of which a search costs less than the layer, in whatever order.
+/// Searching this many sub-tables costs less than the layer.
 const FEW_SUBTABLES: usize = 4;
 
-/// What the layer costs beside its loads and probes.
+/// Fixed cost of the layer, besides loads and probes.
 const FIXED: f64 = 1.0;
 
-/// What putting a flow in costs.
+/// Cost of adding a flow.
 const PUT: f64 = 1.0;
 
-/// One burst in so many goes past the layer, to see what that costs.
+/// One burst in this many bypasses the layer, to measure the cost without it.
 const SAMPLE: u32 = 64;
 
-/// Windows without asking, after the first one that did not pay, and at most.
+/// Windows of rest after the first one that did not pay off, and at most.
 const REST: u64 = 16;
 const REST_MAX: u64 = 256;
 
-/// What a trial may cost of what the search costs without.
+/// Most that a trial may cost, as a share of the search without the layer.
 const TRIAL: f64 = 0.8;
 
-/// The smallest filter that is made.
+/// Smallest filter that is made.
 const FEWEST_BYTES: usize = 4_096;
 
-/// The filter, and whether it is worth asking.
+/// The filter, and whether it is worth using.
 #[derive(Debug)]
 pub(super) struct FirstLayer {
     filter: VectorFilter,
@@ -74,18 +76,19 @@ pub(super) struct FirstLayer {
     worth: Worth,
 }
 
-/// Whether the filter is asked, by what lookups cost.
+/// Decides whether the filter is used, by the cost of lookups.
 #[derive(Debug, Default)]
 struct Worth {
     is_resting: bool,
-    /// Whether the last window was a success, so that no trial is needed.
+    /// Whether the last window paid off, so that no trial is needed.
     has_proved: bool,
-    /// Lookups until this window, or the rest, is over, and how long that is.
+    /// Lookups until this window or rest is over; its full length; the windows of the next
+    /// rest.
     left: u64,
     length: u64,
     rest: u64,
     bursts: u32,
-    /// Flows put in since the window began.
+    /// Flows added since the window began.
     puts: u64,
     layered: Cost,
     plain: Cost,
@@ -108,7 +111,8 @@ impl Cost {
 }
 
 impl FirstLayer {
-    /// For a cache of this many bytes; `None` if that is too little for any filter.
+    /// Creates one for a cache of this many bytes; `None` if that is too little for any
+    /// filter.
     pub(super) fn new(cache_bytes: usize, seed: u64) -> Option<FirstLayer> {
         let size_bytes_max = cache_bytes / 16;
         if size_bytes_max < FEWEST_BYTES {
@@ -136,14 +140,14 @@ impl FirstLayer {
         &self.filter
     }
 
-    /// Whether this burst is to ask it.
+    /// Whether this burst uses it.
     pub(super) fn is_asked(&mut self, subtables: usize) -> bool {
         self.worth.bursts = self.worth.bursts.wrapping_add(1);
         let is_sample = self.worth.bursts.is_multiple_of(SAMPLE);
         subtables > FEW_SUBTABLES && !self.worth.is_resting && !is_sample
     }
 
-    /// Remembers where a flow was found, if there is a set for so high a number.
+    /// Remembers where a flow was found, if the sub-table's number has a set.
     pub(super) fn put(&mut self, hash: u64, subtable: u32) {
         if (subtable as usize) < self.config.sets {
             let is_new = self.filter.put(hash, subtable as usize) != Put::Known;
@@ -151,15 +155,15 @@ impl FirstLayer {
         }
     }
 
-    /// What lookups of a burst came to with the layer: sub-tables probed and searched, and flows
-    /// that were put in.
+    /// Counts a burst's lookups with the layer: sub-tables probed and searched, and flows
+    /// added.
     pub(super) fn note_layered(&mut self, keys: u64, probes: u64, puts: u64) {
         let fixed = FIXED + self.filter.vectors() as f64;
         let cost = keys as f64 * fixed + probes as f64 + puts as f64 * PUT;
         if self.worth.left * 2 <= self.worth.length {
             self.worth.layered.add(keys, cost);
         }
-        // Invariant 1: one that has fewer keys than asked for is as large as it may be.
+        // Invariant 1: a filter with fewer keys than requested is as large as allowed.
         let is_full = self.worth.puts > self.filter.keys() as u64;
         if is_full && self.filter.keys() >= self.config.keys {
             self.config.keys *= 2;
@@ -168,13 +172,13 @@ impl FirstLayer {
         self.pass(keys);
     }
 
-    /// What they came to without it.
+    /// Counts a burst's lookups without the layer.
     pub(super) fn note_plain(&mut self, keys: u64, probes: u64) {
         self.worth.plain.add(keys, probes as f64);
         self.pass(keys);
     }
 
-    /// Gives each sub-table a set, by beginning anew if there are more than sets.
+    /// Gives each sub-table a set; starts over if there are more sub-tables than sets.
     pub(super) fn make_room(&mut self, subtables: usize) {
         let affordable = self.config.size_bytes_max / 64 * 64;
         let wanted = subtables.next_power_of_two().min(affordable);
@@ -184,7 +188,7 @@ impl FirstLayer {
         }
     }
 
-    /// Is as small as at first.
+    /// Shrinks to the initial size.
     pub(super) fn clear(&mut self) {
         self.config.sets = FEWEST_SETS;
         self.config.keys = FEWEST_FLOWS;
@@ -195,7 +199,7 @@ impl FirstLayer {
         self.filter.size_bytes()
     }
 
-    /// Invariant 2.
+    /// Starts over with an empty filter (invariant 2).
     fn begin(&mut self) {
         self.filter = VectorFilter::new(self.config);
         self.worth = Worth {
@@ -214,7 +218,7 @@ impl FirstLayer {
 }
 
 impl Worth {
-    /// A window long enough for as many flows as the filter holds to become known.
+    /// A window long enough to learn as many flows as the filter holds.
     fn over(filter: &VectorFilter) -> Worth {
         let length = 4 * filter.keys() as u64;
         Worth {
@@ -253,7 +257,8 @@ impl Worth {
 mod tests {
     use super::*;
 
-    /// Lookups as Megaflow reports them: of so many, each with that cost in probes.
+    /// Reports lookups like Megaflow: `lookups` of them, at these costs in probes; returns how
+    /// many used the layer.
     fn pass(layer: &mut FirstLayer, lookups: u64, with: u64, without: u64) -> u64 {
         let mut asked = 0;
         for _ in 0..lookups / 32 {
@@ -271,10 +276,10 @@ mod tests {
     fn it_is_asked_while_that_is_cheaper_and_tried_again_after_a_rest() {
         let mut layer = FirstLayer::new(16 << 20, 1).expect("enough");
         let window = layer.worth.length;
-        // Two for asking and one for the probe, of ten.
+        // Two for using it and one for the probe, instead of ten.
         let asked = pass(&mut layer, 8 * window, 1, 10);
         assert!(asked > 7 * window, "{asked} of {}", 8 * window);
-        // Proved: a little cheaper is enough to go on, a little dearer is not.
+        // After success, a little cheaper is enough to go on; a little dearer is not.
         assert!(pass(&mut layer, 4 * window, 1, 4) > 3 * window);
         let asked = pass(&mut layer, (REST + 2) * window, 3, 4);
         assert!(asked <= 3 * window, "it rests: {asked}");

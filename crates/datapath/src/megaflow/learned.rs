@@ -1,9 +1,9 @@
 //! Megaflows in a learned index: the computational cache.
 //!
 //! After Rashelbach, Rottenstreich and Silberstein (*Scaling Open vSwitch with a computational
-//! cache*, NSDI 2022): most entries are in a few iSets, whose model says where a key's entry is. All
-//! others, new ones among them, are in the index's remainder. So the index knows every entry, and
-//! the sub-tables are searched only where its answer may not be used:
+//! cache*, NSDI 2022): most entries are in a few iSets, whose model predicts the place of a
+//! key's entry. All others, including new ones, are in the index's remainder. So the index has
+//! every entry, and the sub-tables are searched only where its answer may not be used:
 //!
 //! ```text
 //!   the index names an entry:       it is the answer
@@ -11,31 +11,32 @@
 //!   the index has none:             there is none, nor in any sub-table
 //! ```
 //!
-//! Entries do not compete, as those that overlap say the same: what an iSet has is enough, and the
-//! remainder, which may have hundreds of masks, is asked only for keys that no iSet has an entry for
-//! ([`LearnedConfig::takes_any`]). A classifier asks for precedences all the same: that of an entry is
-//! its number, the lower the better. There is one version: entries come and go at once.
+//! Entries do not compete, as overlapping ones give the same answer: a match in an iSet is
+//! enough. The remainder, which may have hundreds of masks, is searched only for keys without
+//! an entry in an iSet ([`LearnedConfig::takes_any`]). A classifier still needs precedences:
+//! that of an entry is its number, the lower the better. There is one version: entries come
+//! and go at once.
 //!
-//! One that is built of entries that there are is trained before it is asked (`tend`). Training goes
+//! An index built from existing entries is trained before it is used (`tend`). Training goes
 //! on in slices between bursts, and its long part is a job that the caller runs where it likes
-//! ([`thalweg_classifier::Auto`]). Meanwhile entries come and go as ever.
+//! ([`thalweg_classifier::Auto`]). Meanwhile entries come and go as usual.
 //!
-//! 1. Once it is asked, the index has exactly the entries of the sub-tables, with their keys under their
-//!    masks.
+//! 1. Once it is in use, the index has exactly the entries of the sub-tables, with their keys
+//!    under their masks.
 //!
-//! Nanoseconds of processor time for a packet, all told (`thalweg bench forward --mode megaflows
-//! --megaflows 300000 --megaflow-classifier tuple-space,learned`, medians of 5 samples of 500,000
-//! packets, 262,144 flows in uniform order, generated rules, entries trained; 3 to 8 % of the packets
-//! are answered by the exact-match cache):
+//! How much faster a packet is answered, as a ratio of processor time (`thalweg bench forward
+//! --mode megaflows --megaflows 300000 --megaflow-classifier tuple-space,learned`, 262,144
+//! flows in uniform order, generated rules, entries trained; 3 to 8 % of the packets are
+//! answered by the exact-match cache):
 //!
-//! | rules | masks | sub-tables searched | tuple space | learned | ratio |
-//! | --- | --- | --- | --- | --- | --- |
-//! | acl1-100k | 77 | 3.9 | 157 | 102 | 1.5 |
-//! | fw1-100k | 311 | 9.1 | 307 | 135 | 2.3 |
-//! | ipc1-100k | 169 | 16.8 | 439 | 130 | 3.4 |
+//! | rules | masks | sub-tables searched | ratio |
+//! | --- | --- | --- | --- |
+//! | acl1-100k | 77 | 3.9 | 1.5 |
+//! | fw1-100k | 311 | 9.1 | 2.3 |
+//! | ipc1-100k | 169 | 16.8 | 3.4 |
 //!
-//! Costs beside those of `thalweg_classifier`'s learned index: entries are in it and in a sub-table,
-//! so that the index of a megaflow takes twice the memory.
+//! Costs besides those of `thalweg_classifier`'s learned index: entries are both in it and in
+//! a sub-table, so that the index of a megaflow takes twice the memory.
 
 use smallvec::SmallVec;
 use thalweg_classifier::{
@@ -48,7 +49,7 @@ use crate::entry::EntryId;
 
 use super::choice::Asked;
 
-/// The only version that there is.
+/// The only version.
 const NOW: Version = Version::FIRST;
 
 /// The index.
@@ -60,7 +61,7 @@ pub(crate) struct Index {
     packed: Vec<u64>,
 }
 
-/// How an index of keys of this layout is made: of their ingress bits.
+/// The configuration of an index for keys of this layout; it uses their ingress bits.
 fn config_of(layout: &Layout, seed: u64) -> AutoConfig {
     let words = layout.ingress_words();
     let ingress = layout.used().iter().filter(|field| {
@@ -75,14 +76,14 @@ fn config_of(layout: &Layout, seed: u64) -> AutoConfig {
         seed,
     };
     let learned = LearnedConfig {
-        // Entries that overlap say the same.
+        // Overlapping entries give the same answer.
         takes_any: true,
         ..LearnedConfig::with_fields(tuples, slots.collect())
     };
     AutoConfig::new(learned, Selection::Learned(TrainingPolicy::default()))
 }
 
-/// An entry as a rule.
+/// Passes an entry in the form of a rule to `put`.
 fn as_rule<R>(
     id: EntryId,
     key: &[u64],
@@ -97,7 +98,7 @@ fn as_rule<R>(
     put(pattern, Precedence::new(0, id.0.into()), RuleId(id.0))
 }
 
-/// Entries that an index is to be built of.
+/// Entries from which an index is built.
 #[derive(Debug)]
 pub(crate) struct CopiedEntries {
     copies: Copies,
@@ -105,7 +106,7 @@ pub(crate) struct CopiedEntries {
 }
 
 impl CopiedEntries {
-    /// None yet, with room for `entries`.
+    /// Creates an empty copy with room for `entries`.
     pub(crate) fn new(layout: &Layout, entries: usize) -> CopiedEntries {
         let words = layout.ingress_words();
         CopiedEntries {
@@ -121,7 +122,7 @@ impl CopiedEntries {
         });
     }
 
-    /// The index, which has them once the outcome of the job is installed.
+    /// Builds the index, which has the entries once the job's outcome is installed.
     pub(crate) fn into_index(self, layout: &Layout, seed: u64) -> (Index, Job) {
         let (rules, job) = Auto::with_copies(config_of(layout, seed), self.copies);
         (Index::of(rules, self.words), job)
@@ -133,7 +134,7 @@ impl CopiedEntries {
 }
 
 impl Index {
-    /// An empty one for the ingress bits of keys of this layout.
+    /// Creates an empty index for the ingress bits of keys of this layout.
     pub(crate) fn new(layout: &Layout, seed: u64) -> Index {
         let rules = Auto::new(config_of(layout, seed));
         Index::of(rules, layout.ingress_words())
@@ -147,7 +148,7 @@ impl Index {
         }
     }
 
-    /// Puts an entry in.
+    /// Adds an entry.
     pub(crate) fn insert(&mut self, id: EntryId, key: &[u64], mask: &[u64]) {
         let (key, mask) = (&key[..self.words], &mask[..self.words]);
         as_rule(id, key, mask, |pattern, precedence, rule| {
@@ -155,23 +156,23 @@ impl Index {
         });
     }
 
-    /// What a lookup of a key costs, counted, in nanoseconds.
+    /// The counted cost of looking up a key, in nanoseconds.
     pub(crate) fn cost_ns(&self, key: &[u64]) -> f64 {
         self.rules.cost_ns(&key[..self.words], NOW)
     }
 
-    /// Takes an entry out.
+    /// Removes an entry.
     pub(crate) fn remove(&mut self, id: EntryId) {
         debug_assert!(self.knows(id));
         self.rules.forget(RuleId(id.0));
     }
 
-    /// Looks at what taking an entry out would write, so that it is near when that is done.
+    /// Prefetches what removing an entry will write.
     pub(crate) fn foresee_removal(&self, id: EntryId) {
         self.rules.foresee_removal(RuleId(id.0));
     }
 
-    /// Looks keys up, [`BURST`] at most.
+    /// Looks up at most [`BURST`] keys.
     pub(crate) fn lookup<'a>(
         &mut self,
         keys: impl Iterator<Item = &'a [u64]>,
@@ -185,12 +186,12 @@ impl Index {
         answers.map(|answer| answer.map(|rule| EntryId(rule.0)))
     }
 
-    /// Entries in the index.
+    /// Number of entries in the index.
     pub(crate) fn len(&self) -> usize {
         self.rules.len(NOW)
     }
 
-    /// Whether it has this entry, with the key's bits under that mask.
+    /// Whether it has this entry, with the key's bits under this mask.
     pub(crate) fn has(&self, id: EntryId, key: &[u64], mask: &[u64]) -> bool {
         let Some((value, own)) = self.rules.pattern(RuleId(id.0)) else {
             return false;
@@ -199,12 +200,12 @@ impl Index {
         own == mask[..self.words] && words.all(|((key, mask), (value, _))| key & mask == *value)
     }
 
-    /// Whether it has an entry of this number.
+    /// Whether it has an entry with this number.
     pub(crate) fn knows(&self, id: EntryId) -> bool {
         self.rules.knows(RuleId(id.0))
     }
 
-    /// A slice of training.
+    /// Does a slice of training.
     pub(crate) fn tend(&mut self, steps: usize) -> Tended {
         self.rules.tend(steps)
     }
@@ -213,23 +214,23 @@ impl Index {
         self.rules.install(outcome);
     }
 
-    /// Says that the job that was taken will not be done.
+    /// Records that the last job will not be done.
     pub(crate) fn forget_job(&mut self) {
         self.rules.forget_job();
     }
 
-    /// Work that does nothing but give its memory back.
+    /// Turns the index into a job that only frees its memory.
     pub(crate) fn into_waste(self) -> Job {
         self.rules.into_waste()
     }
 
-    /// The share of the entries that the model finds, if it was trained.
+    /// The share of the entries that the model finds, if it is trained.
     pub(crate) fn coverage(&self) -> Option<f64> {
         let is_trained = self.replaced() > 0;
         is_trained.then(|| self.rules.figures().coverage)
     }
 
-    /// What speaks for and against asking it.
+    /// The figures for and against using it.
     pub(super) fn as_asked(&self) -> Asked {
         let figures = self.rules.figures();
         Asked {

@@ -1,12 +1,12 @@
-//! In which sub-tables the packets of a port are looked for, and in which order.
+//! Ranks the sub-tables for a port: which are searched, and in which order.
 //!
-//! Most hits come first. And a packet that no sub-table has an entry for pays for all that are
-//! searched, as does one whose entry is in the last. That is what *tuple space explosion* makes use of
-//! (Csikor, Divakaran, Kang, Korosi, Sonkoly, Haja, Pezaros, Schmid, Retvari, *Tuple Space Explosion:
-//! A Denial-of-Service Attack Against a Software Packet Classifier*, CoNEXT 2019; CVE-2019-25076): a
-//! list of three rules that allow a port, an address and a port makes 16 * 32 * 16 masks, of which
-//! chosen packets call up each; with IPv6 it is four times as many. So the search ends where it does
-//! not pay any more:
+//! Most hits come first. A packet without an entry pays for all sub-tables searched, and so
+//! does one whose entry is in the last. *Tuple space explosion* exploits this (Csikor,
+//! Divakaran, Kang, Korosi, Sonkoly, Haja, Pezaros, Schmid, Retvari, *Tuple Space Explosion: A
+//! Denial-of-Service Attack Against a Software Packet Classifier*, CoNEXT 2019;
+//! CVE-2019-25076): a list of three rules that allow a port, an address and a port makes 16 *
+//! 32 * 16 masks, and chosen packets can cause each of them; with IPv6 four times as many. So
+//! the search ends where it no longer pays off:
 //!
 //! ```text
 //!   reach(i) = lookups less the hits of those before i
@@ -14,51 +14,52 @@
 //!   searched = the n with the least cost, [`SEARCHED_MIN`] at the least
 //! ```
 //!
-//! Packets behind the end are answered by a walk, which leads to their entry if there is one, and
-//! counts as a hit there: a mask that is asked for again and again is searched soon. What one sender
-//! calls up is a hit in a thousand of masks, none of which pays. Packets of other ports do not see
-//! them, since hits are counted for each port apart; packets of the same port find their own masks
-//! before those, and a new flow among them searches as many in vain as pay for others.
+//! Packets beyond the end are answered by a walk, which finds their entry if there is one and
+//! counts as a hit there; so a mask that is needed again and again is soon searched. One
+//! sender's masks get a hit each among thousands, and none pays off. Packets of other ports
+//! are not affected, since hits are counted separately for each port. Packets of the same port
+//! find their own masks first, and a new flow among them searches in vain only the masks that
+//! pay off for others.
 //!
-//! 1. The ranking has every sub-table's number once, and numbers of some that are gone.
-//! 2. `searched` is no more than there are, and what it leaves out has no more hits than what it has,
-//!    as counted when it was last sorted.
-//! 3. Between two sortings as many probes are made, or walks for as many, as [`SORT_PROBES`] for each
-//!    sub-table: sorting is a small part of the cost of searching.
+//! 1. The ranking has every sub-table's number once, and may have numbers of some that are
+//!    gone.
+//! 2. `searched` is at most the number of sub-tables, and those left out have no more hits
+//!    than those searched, as counted when it was last sorted.
+//! 3. Between two sortings there are at least [`SORT_PROBES`] probes, or walks that count as
+//!    probes, for each sub-table: sorting is a small part of the cost of searching.
 
-/// What a walk costs in probes, at the least: a table or two, and making the answer (0.9 to 1.5
-/// microseconds where a probe takes 8 nanoseconds).
+/// Least cost of a walk in probes: a table or two, and making the answer.
 const WALK_PROBES: u64 = 100;
 
-/// A probe counts twice: those in vain are others' loss.
+/// A probe counts twice: wasted probes are a loss to others.
 const CAUTION: u64 = 2;
 
-/// Sub-tables that are searched in any case.
+/// Sub-tables that are always searched.
 const SEARCHED_MIN: usize = 16;
 
-/// Probes for each sub-table, and probes in any case, between two sortings.
+/// Probes between two sortings: for each sub-table, and at least.
 const SORT_PROBES: u64 = 32;
 const SORT_PROBES_MIN: u64 = 8_192;
 
-/// After so many lookups what was counted before counts half.
+/// After this many lookups, earlier counts are halved.
 const LOOKUPS_MAX: u32 = 65_536;
 
-/// The sub-tables as the packets of a port meet them.
+/// The sub-tables in the order for one port's packets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ranking {
     order: Vec<u32>,
-    /// By sub-table.
+    /// Indexed by sub-table.
     hits: Vec<u32>,
-    /// Keys that were looked for, halved when hits are.
+    /// Keys looked up; halved when hits are.
     lookups: u32,
-    /// How many, from the first, are searched.
+    /// How many are searched, from the first on.
     searched: usize,
-    /// Probes, and walks that count for some, since it was last sorted.
+    /// Probes since the last sorting; walks count as several.
     spent: u64,
 }
 
 impl Ranking {
-    /// Adds a sub-table behind the others.
+    /// Adds a sub-table after the others.
     pub(super) fn push(&mut self, number: u32) {
         let was_all = !self.is_cut();
         self.order.push(number);
@@ -70,7 +71,7 @@ impl Ranking {
         }
     }
 
-    /// Sub-tables to be searched, and whether there are others.
+    /// The number of sub-tables to search.
     #[inline]
     pub(super) fn searched(&self) -> usize {
         self.searched
@@ -92,12 +93,12 @@ impl Ranking {
         self.order[..self.searched].contains(&number)
     }
 
-    /// Whether the port has had packets lately.
+    /// Whether the port has had packets recently.
     pub(super) fn is_in_use(&self) -> bool {
         self.lookups > 0
     }
 
-    /// What was found in a sub-table, the older the less it counts.
+    /// Hits in a sub-table; older hits count less.
     pub(super) fn hits(&self, number: u32) -> u32 {
         self.hits[number as usize]
     }
@@ -108,32 +109,32 @@ impl Ranking {
         *hits = hits.saturating_add(1);
     }
 
-    /// A key was found in a sub-table without a search; what it would have cost counts all the same.
+    /// Counts a key found without a search, including the cost that a search would have had.
     #[inline]
     pub(super) fn note_found(&mut self, number: u32) {
         self.note_hit(number);
         self.note_search(1, 1);
     }
 
-    /// Keys were looked for, in as many sub-tables all told.
+    /// Counts `keys` lookups with `probes` probes in total.
     #[inline]
     pub(super) fn note_search(&mut self, keys: u32, probes: u64) {
         self.lookups = self.lookups.saturating_add(keys);
         self.spend(probes);
     }
 
-    /// A walk found an entry of a sub-table that was not searched.
+    /// Counts an entry that a walk found in a sub-table that was not searched.
     pub(super) fn note_walk(&mut self, number: u32) {
         self.note_hit(number);
         self.spend(WALK_PROBES);
     }
 
-    /// A sub-table has given way; the next with its number has its rank.
+    /// Clears the hits of a displaced sub-table; the next with its number has its rank.
     pub(super) fn forget(&mut self, number: u32) {
         self.hits[number as usize] = 0;
     }
 
-    /// Takes out the sub-tables that are not there any more.
+    /// Removes sub-tables that no longer exist.
     pub(super) fn retain(&mut self, is_there: impl Fn(u32) -> bool) {
         let searched = self.order[..self.searched].iter();
         self.searched = searched.filter(|number| is_there(**number)).count();
@@ -160,7 +161,7 @@ impl Ranking {
         }
     }
 
-    /// Sorts by hits, and finds out how many to search.
+    /// Sorts by hits, and decides how many to search.
     fn sort(&mut self) {
         let hits = &self.hits;
         self.order
@@ -172,13 +173,13 @@ impl Ranking {
         }
     }
 
-    /// What was counted so far counts half.
+    /// Halves all counts.
     pub(super) fn age(&mut self) {
         self.lookups /= 2;
         self.hits.iter_mut().for_each(|hits| *hits /= 2);
     }
 
-    /// The number of sub-tables, from the first, that cost the least.
+    /// The number of sub-tables, from the first, that minimises the cost.
     fn worth(&self) -> usize {
         let mut reach = u64::from(self.lookups);
         let (mut searching, mut count, mut least) = (0, 0, WALK_PROBES * reach);
@@ -198,14 +199,14 @@ impl Ranking {
 mod tests {
     use super::*;
 
-    /// A ranking of `count` sub-tables.
+    /// Creates a ranking of `count` sub-tables.
     fn ranking(count: u32) -> Ranking {
         let mut ranking = Ranking::default();
         (0..count).for_each(|number| ranking.push(number));
         ranking
     }
 
-    /// A packet whose entry is in a sub-table: found there, or by a walk.
+    /// Processes a packet whose entry is in a sub-table; returns whether a search found it.
     fn packet(ranking: &mut Ranking, number: u32) -> bool {
         let searched = &ranking.order[..ranking.searched];
         match searched.iter().position(|other| *other == number) {
@@ -222,7 +223,7 @@ mod tests {
         }
     }
 
-    /// The share of packets that are found without a walk, of 100,000.
+    /// The share of 100,000 packets that are found without a walk.
     fn share_found(ranking: &mut Ranking, mut next: impl FnMut(u32) -> u32) -> f64 {
         let found = (0..100_000).filter(|&step| packet(ranking, next(step)));
         found.count() as f64 / 100_000.0
@@ -230,11 +231,12 @@ mod tests {
 
     #[test]
     fn all_are_searched_where_that_pays() {
-        // As many probes as a walk would cost at the most, and a search of half of them on average.
+        // At most as many probes as a walk costs; an average search takes half of them.
         let mut few = ranking(90);
         assert!(share_found(&mut few, |step| step * 37 % 90) > 0.99);
         assert_eq!(few.searched(), 90);
-        // Many, most of them seldom: one in two hits is in the first, one in four in the next.
+        // Many sub-tables, most rarely used: half of the hits are in the first, a quarter in
+        // the next.
         let mut skewed = ranking(400);
         let rank = |step: u32| step.wrapping_mul(2_654_435_761).leading_zeros().min(12);
         assert!(share_found(&mut skewed, rank) > 0.99);
@@ -245,7 +247,7 @@ mod tests {
         let mut attacked = ranking(1_024);
         share_found(&mut attacked, |step| step % 1_024);
         assert_eq!(attacked.searched(), SEARCHED_MIN);
-        // One that comes with every tenth packet is found at once, the first of all.
+        // The sub-table of every tenth packet is found at once, as the first.
         let mixed = |step: u32| {
             if step.is_multiple_of(10) {
                 1_000

@@ -1,8 +1,9 @@
 //! A sub-table: the entries of one mask, in a hash table of the masked key.
 //!
-//! It is at most 3/4 full, and shrinks when it is less than 1/8 full. Deletion moves later entries
-//! up (no tombstones), so that lookups do not slow down over time. Where an entry belongs is said by
-//! the tag in its slot, so that neither deletion nor growth asks the entries, which lie anywhere.
+//! It is at most 3/4 full, and shrinks when it is less than 1/8 full. Deletion moves later
+//! entries up (no tombstones), so that lookups do not slow down over time. The tag in a slot
+//! tells where its entry belongs. So neither deletion nor growth reads the entries, which are
+//! scattered.
 
 use thalweg_classifier::MaskedWords;
 use thalweg_classifier::hash::WordHash;
@@ -21,13 +22,13 @@ const MIN_SLOTS: usize = 8;
 pub(super) struct Subtable {
     words: MaskedWords,
     pub(super) mask: Box<[u64]>,
-    /// Tag above, entry below.
+    /// Tag in the upper half, entry in the lower.
     slots: Vec<u64>,
     count: usize,
 }
 
 impl Subtable {
-    /// One without entries.
+    /// Creates an empty sub-table.
     pub(super) fn new(mask: &[u64]) -> Subtable {
         Subtable {
             words: MaskedWords::new(mask),
@@ -47,7 +48,7 @@ impl Subtable {
         taken.map(|slot| EntryId(*slot as u32))
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub(super) fn len(&self) -> usize {
         self.count
     }
@@ -58,13 +59,13 @@ impl Subtable {
         self.words.hash(key, hash)
     }
 
-    /// Asks for the slot of a hash to be brought into the cache.
+    /// Prefetches the slot of a hash.
     #[inline]
     pub(super) fn prefetch(&self, hash: u64) {
         prefetch(&self.slots, self.home(tag_of(hash)));
     }
 
-    /// Puts an entry, which is in the slab already, in.
+    /// Adds an entry that is already in the slab.
     pub(super) fn insert<const W: usize>(
         &mut self,
         id: EntryId,
@@ -79,7 +80,7 @@ impl Subtable {
         self.count += 1;
     }
 
-    /// Takes an entry, which is still in the slab, out.
+    /// Removes an entry that is still in the slab.
     pub(super) fn remove<const W: usize>(
         &mut self,
         id: EntryId,
@@ -101,7 +102,7 @@ impl Subtable {
         self.slots.capacity() * 8 + masks + std::mem::size_of::<Subtable>()
     }
 
-    /// The entry of a masked key, whose hash the caller has, if the caller accepts it.
+    /// Finds an entry by the hash of its masked key; the caller decides whether it matches.
     #[inline]
     pub(super) fn find<const W: usize>(
         &self,
@@ -135,7 +136,7 @@ impl Subtable {
             .all(|(word, mask)| (key[word] ^ other[word]) & mask == 0)
     }
 
-    /// Where the entry of a tag belongs.
+    /// The home slot of a tag.
     #[inline]
     fn home(&self, tag: u64) -> usize {
         tag as usize & (self.slots.len() - 1)
@@ -150,7 +151,7 @@ impl Subtable {
         self.slots[place] = slot;
     }
 
-    /// Frees an entry's slot and moves up those behind it that belong further forward.
+    /// Frees an entry's slot, and moves up later entries that belong further forward.
     ///
     /// Knuth, *The Art of Computer Programming*, volume 3, section 6.4, algorithm R.
     fn take_out(&mut self, slot: u64) {
@@ -183,7 +184,7 @@ impl Subtable {
     }
 }
 
-/// The upper half of the hash, less one value: a full tag and entry must not look empty.
+/// The upper half of the hash, without one value: a full tag and entry must not look empty.
 #[inline]
 fn tag_of(hash: u64) -> u64 {
     hash >> 33

@@ -1,5 +1,4 @@
-//! Filter and index as they come and go: the part of a wildcard cache that is done in slices,
-//! between two bursts.
+//! Builds and drops the filter and the index of a wildcard cache, in slices between bursts.
 //!
 //! ```text
 //!   copying       entries in the order of their numbers; what comes, goes or changes behind that is
@@ -9,15 +8,17 @@
 //!   none is stale: lookups ask it
 //! ```
 //!
-//! So while it is made, an entry that comes or goes costs nothing but its number, and no table grows
-//! under a burst. One that would take longer to ask than sub-tables do is given up before it is.
+//! So while the index is built, an entry that comes or goes only has its number noted, and no
+//! table grows during a burst. An index that would take longer to search than the sub-tables
+//! is given up before use.
 //!
-//! 1. Entries that are not in an index that is built as they are now are stale; it is asked when
+//! 1. Entries whose current state is not in the index being built are stale; it is used when
 //!    none is.
 //! 2. No more entries are stale than there are, or the index is given up.
-//! 3. While as many are brought up to date as were stale, fewer become stale by an eighth, until few
-//!    are; or the index is given up: entries change too fast for it. So to catch up takes no more
-//!    than eight times as many steps as entries were stale when the job was done.
+//! 3. While the entries that were stale are brought up to date, fewer become stale, by an
+//!    eighth, until few are. Otherwise the index is given up: entries change too fast for it.
+//!    So catching up takes at most eight times as many steps as entries were stale when the
+//!    job was done.
 
 use thalweg_classifier::{LearnedStatistics, Outcome, Tended};
 use thalweg_packet::Layout;
@@ -29,38 +30,38 @@ use super::choice::{CacheChoice, CacheIndex, Choice, Decision, Way};
 use super::first_layer::FirstLayer;
 use super::learned::{CopiedEntries, Index};
 
-/// Entries that are copied in the time in which one is brought up to date.
+/// Entries that are copied for each one that could be brought up to date.
 const COPIED_PER_STEP: usize = 8;
 
-/// So many stale entries are nothing to give an index up for.
+/// With this few stale entries, the index is never given up.
 const FEW_STALE: usize = 1_024;
 
-/// Entries whose keys are tried before an index is asked.
+/// Entries whose keys are tried before an index is used.
 const TRIED: u32 = 64;
 
-/// How far an index is that is not there yet.
+/// Progress of an index that is not in use yet.
 #[derive(Debug)]
 pub(super) struct Filling {
-    /// Those with numbers below `copied`, until the job has them.
+    /// Entries with numbers below `copied`, until the job takes them.
     copies: Option<CopiedEntries>,
     copied: u32,
-    /// Invariant 1; some more than once.
+    /// The stale entries (invariant 1); some are listed more than once.
     stale: Vec<EntryId>,
-    /// As many as were stale when this round of catching up began, and those of them still to be
-    /// brought up to date.
+    /// The number of stale entries when this round of catching up began, and how many of them
+    /// are left.
     round: usize,
     left: usize,
 }
 
 impl Filling {
-    /// An entry comes, goes, or has another region.
+    /// Records an entry that comes, goes, or changes its region.
     pub(super) fn note(&mut self, id: EntryId) {
         if id.0 < self.copied && self.stale.last() != Some(&id) {
             self.stale.push(id);
         }
     }
 
-    /// Begins another round of catching up if one is over; invariant 3.
+    /// Begins another round of catching up if one is over; returns whether invariant 3 holds.
     fn gains(&mut self) -> bool {
         if self.left > 0 {
             return true;
@@ -77,7 +78,7 @@ impl Filling {
 }
 
 impl Megaflow {
-    /// Counts lookups, and decides what to do about them.
+    /// Counts lookups, and acts on the decision.
     pub(super) fn note_lookups(&mut self, lookups: u64, entries: usize) {
         let Some(choice) = &mut self.choice else {
             return;
@@ -114,12 +115,12 @@ impl Megaflow {
         }
     }
 
-    /// The index that has all entries.
+    /// The index, if it has all entries.
     pub(super) fn asked_index(&self) -> Option<&Index> {
         self.index.as_ref().filter(|_| self.filling.is_none())
     }
 
-    /// Does without an index, for longer each time.
+    /// Gives the index up; the wait for the next is longer each time.
     fn give_up(&mut self) {
         self.filling = None;
         self.waste = self.index.take();
@@ -127,7 +128,7 @@ impl Megaflow {
         self.say();
     }
 
-    /// Says how entries are found from now on.
+    /// Records the current method.
     fn say(&mut self) {
         let index = self.way();
         self.choice
@@ -135,7 +136,7 @@ impl Megaflow {
             .for_each(|choice| choice.is_now(index));
     }
 
-    /// A slice of what is under way: `steps` entries or so.
+    /// Does a slice of the work in progress, about `steps` entries.
     pub(crate) fn tend<const W: usize>(
         &mut self,
         entries: &Entries<W>,
@@ -146,7 +147,7 @@ impl Megaflow {
             return Tended::Job(waste.into_waste());
         }
         if std::mem::take(&mut self.wants_index) && self.index.is_none() && self.filling.is_none() {
-            // Some come while others are copied.
+            // Room for entries added during the copying.
             let room = entries.numbers() as usize / 8 * 9;
             self.filling = Some(Filling {
                 copies: Some(CopiedEntries::new(layout, room)),
@@ -184,7 +185,7 @@ impl Megaflow {
         tended
     }
 
-    /// Copies some entries; with the last, gives the job.
+    /// Copies some entries; with the last, returns the job.
     fn copy<const W: usize>(
         &mut self,
         mut copies: CopiedEntries,
@@ -207,14 +208,14 @@ impl Megaflow {
             filling.copies = Some(copies);
             return Tended::More;
         }
-        // Others have not been copied, and will not be.
+        // The others have not been copied, and will not be.
         filling.copied = u32::MAX;
         let (index, job) = copies.into_index(layout, self.seed);
         self.index = Some(index);
         Tended::Job(job)
     }
 
-    /// Brings some stale entries up to date in an index that is built; invariant 1.
+    /// Brings some stale entries up to date in a built index (invariant 1).
     fn catch_up<const W: usize>(
         &mut self,
         filling: &mut Filling,
@@ -245,7 +246,7 @@ impl Megaflow {
         tended
     }
 
-    /// Whether lookups in an index that is there would take no longer than in sub-tables.
+    /// Whether lookups in the index would take no longer than in sub-tables.
     fn pays<const W: usize>(&mut self, entries: &Entries<W>) -> bool {
         let (Some(index), Some(choice)) = (&self.index, &mut self.choice) else {
             return true;
@@ -259,8 +260,8 @@ impl Megaflow {
         choice.pays(index.coverage())
     }
 
-    /// Takes the outcome of the index's last job; that of any other is dropped. Says whether there
-    /// is an index.
+    /// Installs the outcome of the index's last job; drops that of any other. Returns whether
+    /// there is an index.
     pub(crate) fn install(&mut self, outcome: Outcome) -> bool {
         match &mut self.index {
             Some(index) => index.install(outcome),
@@ -269,7 +270,7 @@ impl Megaflow {
         true
     }
 
-    /// Says that the last job will not be done.
+    /// Records that the last job will not be done.
     pub(crate) fn forget_job(&mut self) {
         match self.filling.is_some() {
             true => self.give_up(),
@@ -277,7 +278,7 @@ impl Megaflow {
         }
     }
 
-    /// How often the index was trained that there is.
+    /// How often the current index was trained.
     pub(crate) fn trainings(&self) -> u64 {
         self.index.as_ref().map_or(0, Index::replaced)
     }
@@ -287,7 +288,7 @@ impl Megaflow {
         self.index.as_ref()?.statistics()
     }
 
-    /// How entries are found, and why.
+    /// The current method, and the figures behind it.
     pub(crate) fn choice(&self) -> CacheChoice {
         let coverage = self.index.as_ref().and_then(Index::coverage);
         let said = match &self.choice {
@@ -308,8 +309,8 @@ impl Megaflow {
 mod tests {
     use super::*;
 
-    /// Rounds until nothing is stale, or the index is given up, where so many entries become stale
-    /// while one is brought up to date.
+    /// Rounds until nothing is stale or the index is given up, if `become_stale` entries
+    /// become stale for each one brought up to date.
     fn rounds(stale: usize, become_stale: f64) -> (usize, bool) {
         let mut filling = Filling {
             copies: None,
@@ -334,12 +335,12 @@ mod tests {
     #[test]
     fn an_index_is_given_up_if_entries_change_too_fast_for_it() {
         assert_eq!(rounds(100_000, 0.0), (1, true));
-        // Each round leaves four fifths; so few that it does not matter, after some more.
+        // Each round leaves four fifths; after some more, so few that it does not matter.
         let (count, is_caught_up) = rounds(100_000, 0.8);
         assert!(is_caught_up && count > 20);
         assert_eq!(rounds(100_000, 0.9), (1, false));
         assert_eq!(rounds(100_000, 2.0), (1, false));
-        // Few are caught up with between two bursts.
+        // A few can be caught up with between two bursts.
         assert!(rounds(1_000, 0.95).1);
     }
 }
