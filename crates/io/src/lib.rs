@@ -44,7 +44,7 @@
 //!    time.
 //! 4. An interface of a network namespace is at most one port, across all processes
 //!    (`sys/claim.rs`).
-//! 5. `unsafe` is in `sys` only, which wraps system calls and the allocator, and knows no
+//! 5. `unsafe` is in `sys` only, which wraps system calls, and knows no
 //!    ports.
 
 mod af_packet;
@@ -71,6 +71,5 @@ pub use fault::{FaultCounters, FaultPort, FaultRates};
 pub use links::{LinkWatch, interfaces};
 pub use memory::{CyclePort, MemoryHandle, MemoryPort, NullPort};
 pub use port::{BURST, Port, PortStatus};
-pub use sys::{Allocator, keep_little_free_memory, release_free_memory};
 pub use tap::TapPort;
 pub use trace::TracePort;

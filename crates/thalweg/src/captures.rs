@@ -17,10 +17,10 @@ use serde::Serialize;
 use thalweg_io::{CaptureReader, Error};
 use thalweg_packet::{Headers, Instant, Packet, PortId, standard::header as h};
 
-use crate::console::warn;
-use crate::failure::bad_input;
-use crate::number::{counted, number};
-use crate::ports::PortNames;
+use thalweg_command::console::warn;
+use thalweg_command::failure::bad_input;
+use thalweg_command::number::{counted, number};
+use thalweg_command::ports::PortNames;
 
 /// The input captures, merged by time.
 pub(crate) struct Sources {

@@ -9,42 +9,29 @@
 //!    on other failures. A reader that goes away (`| head`) is no failure.
 //! 4. Ctrl-C and SIGTERM leave no half-written file ([`interrupt`]).
 
-mod bench;
 mod captures;
 mod change_text;
-mod console;
 mod counters;
 mod demo;
 mod explain;
-mod failure;
-mod follow;
 mod generate;
-mod input;
-mod interrupt;
-mod lookups;
 mod manual;
-mod memory;
-mod number;
-mod output;
 mod p4;
-mod ports;
 mod question;
 mod replay;
-mod report;
 mod run;
-mod seed;
-mod simulate;
 mod trace;
-mod workload;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::console::Console;
+use thalweg_command::allocator::{Allocator, keep_little_free_memory};
+use thalweg_command::console::Console;
+use thalweg_command::{failure, interrupt};
 
 #[global_allocator]
-static ALLOCATOR: thalweg_io::Allocator = thalweg_io::Allocator;
+static ALLOCATOR: Allocator = Allocator;
 
 /// A virtual switch whose caches are never stale.
 #[derive(Debug, Parser)]
@@ -93,7 +80,7 @@ enum Command {
     ///
     /// A plan names fabrics, traffic, schemes and cache sizes. Runs are spread over the
     /// processors. Each finished run is kept, so a stopped command can continue.
-    Simulate(simulate::Arguments),
+    Simulate(thalweg_simulate::Arguments),
     /// Make rules, pipelines, traffic and changes from a seed
     Generate(generate::Arguments),
     /// Analyse P4 programs
@@ -101,7 +88,7 @@ enum Command {
     P4(p4::Command),
     /// Measure performance; the baseline is always one of the rows
     #[command(subcommand)]
-    Bench(bench::Command),
+    Bench(thalweg_bench::Command),
     /// Write man pages, and the reference of the configuration
     Man(manual::ManArguments),
     /// Print a shell's completion script
@@ -120,7 +107,7 @@ impl Command {
 }
 
 fn main() -> ExitCode {
-    thalweg_io::keep_little_free_memory();
+    keep_little_free_memory();
     let arguments = Arguments::parse();
     let console = Console::new(arguments.json);
     if !arguments.command.ends_by_signal()
@@ -134,10 +121,10 @@ fn main() -> ExitCode {
         Command::Replay(arguments) => replay::execute(arguments, &console),
         Command::Trace(arguments) => trace::execute(arguments, &console),
         Command::Explain(arguments) => explain::execute(arguments, &console),
-        Command::Simulate(arguments) => simulate::execute(arguments, &console),
+        Command::Simulate(arguments) => thalweg_simulate::execute(arguments, &console),
         Command::Generate(arguments) => generate::execute(arguments, &console),
         Command::P4(command) => p4::execute(command, &console),
-        Command::Bench(command) => bench::execute(command, &console),
+        Command::Bench(command) => thalweg_bench::execute(command, &console),
         Command::Man(folder) => manual::man::<Arguments>(folder),
         Command::Completions(shell) => manual::completions::<Arguments>(shell),
     };

@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::{Command, CommandFactory};
 use thalweg_config::configuration_page;
 
-use crate::failure::bad_input;
+use thalweg_command::failure::bad_input;
 
 /// What `thalweg man` takes.
 #[derive(Debug, clap::Args)]

@@ -19,25 +19,25 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, ensure};
 use serde::Serialize;
 use thalweg_classifier::RULES_MAX;
+use thalweg_command::allocator::release_free_memory;
 use thalweg_datapath::{MaintainerKind, TraversalView};
-use thalweg_io::release_free_memory;
 use thalweg_packet::{Instant, Packet};
 use thalweg_pipeline::text::{Parser, PlacedChange};
 use thalweg_switch::{Config, Engine, LongWork, Removal, RemovalReason};
 
 use crate::captures::{CutsReport, Sources};
-use crate::console::Console;
 use crate::counters::CountersReport;
-use crate::failure::bad_input;
-use crate::follow::{acknowledge, follow, news, wall_ns};
-use crate::input::{self, RulesArguments};
-use crate::lookups::LookupsReport;
-use crate::memory;
-use crate::number::{PORTS, counted, number};
-use crate::output::CaptureOutput;
 use crate::p4::{self, ProgramArguments};
-use crate::seed;
 use crate::trace::describe_traversal;
+use thalweg_command::console::Console;
+use thalweg_command::failure::bad_input;
+use thalweg_command::follow::{acknowledge, follow, news, wall_ns};
+use thalweg_command::input::{self, RulesArguments};
+use thalweg_command::lookups::LookupsReport;
+use thalweg_command::memory;
+use thalweg_command::number::{PORTS, counted, number};
+use thalweg_command::output::CaptureOutput;
+use thalweg_command::seed;
 
 /// Traversals in the text, most entries first.
 const TRAVERSALS_SHOWN: usize = 10;

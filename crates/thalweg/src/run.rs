@@ -25,19 +25,19 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use thalweg_command::allocator::release_free_memory;
 use thalweg_config::Configuration;
-use thalweg_io::release_free_memory;
 use thalweg_pipeline::Change;
 use thalweg_switch::{Switch, SwitchError};
 
 use self::ports::Following;
 use self::report::{Done, Outcome};
 pub(crate) use self::signals::{Signal, catch};
-use crate::console::{Console, log};
-use crate::failure::bad_input;
-use crate::memory;
-use crate::number::counted;
-use crate::seed;
+use thalweg_command::console::{Console, log};
+use thalweg_command::failure::bad_input;
+use thalweg_command::memory;
+use thalweg_command::number::counted;
+use thalweg_command::seed;
 
 /// The longest wait for an event.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -12,10 +12,10 @@ use thalweg_pipeline::text::{self, MegaflowStyle};
 use thalweg_pipeline::{Match, Pipeline, Step, StepKind, Translation};
 use thalweg_switch::{Config, Engine};
 
-use crate::console::Console;
-use crate::input::{self, RulesArguments};
 use crate::p4::{self, ProgramArguments};
 use crate::question::PacketArguments;
+use thalweg_command::console::Console;
+use thalweg_command::input::{self, RulesArguments};
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]

@@ -12,7 +12,7 @@ use super::Finding;
 use crate::workspace::Workspace;
 
 const PREFIX: &str = "thalweg-";
-const TABLE: [(&str, &[&str]); 13] = [
+const TABLE: [(&str, &[&str]); 17] = [
     ("packet", &[]),
     ("classifier", &["packet"]),
     ("io", &["packet"]),
@@ -24,7 +24,11 @@ const TABLE: [(&str, &[&str]); 13] = [
     ("control", &["pipeline", "p4"]),
     ("switch", &["datapath", "control", "io", "v2p"]),
     ("fabric", &["v2p", "packet"]),
-    ("thalweg", &["switch", "fabric", "workload"]),
+    ("config", &["switch", "fabric"]),
+    ("command", &["switch", "workload"]),
+    ("bench", &["command"]),
+    ("simulate", &["config", "command"]),
+    ("thalweg", &["bench", "simulate"]),
     ("xtask", &["thalweg"]),
 ];
 

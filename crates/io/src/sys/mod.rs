@@ -10,7 +10,6 @@
 //! 4. Memory shared with the kernel is mapped by one structure, for as long as that structure
 //!    lives. It is read only while the kernel has handed it over: see `receive_ring.rs`.
 
-mod allocator;
 mod claim;
 mod interface;
 mod messages;
@@ -22,7 +21,6 @@ mod tap;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-pub use allocator::{Allocator, keep_little_free_memory, release_free_memory};
 pub(crate) use claim::{Claim, ClaimError};
 pub(crate) use interface::{Interface, Link};
 pub(crate) use messages::Overflow;

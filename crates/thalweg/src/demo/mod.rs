@@ -24,11 +24,11 @@ use thalweg_datapath::MaintainerKind;
 
 use self::row::Row;
 use self::scenario::Scenario;
-use crate::console::Console;
-use crate::failure::bad_input;
-use crate::number::number;
-use crate::report::{Unit, format_count};
-use crate::workload::{DEFAULT_SEED, LocalityArguments};
+use thalweg_command::console::Console;
+use thalweg_command::failure::bad_input;
+use thalweg_command::number::number;
+use thalweg_command::report::{Unit, format_count};
+use thalweg_command::workload::{DEFAULT_SEED, LocalityArguments};
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]

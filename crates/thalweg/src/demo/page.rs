@@ -6,7 +6,7 @@ use super::pass::{UpdateSample, Window};
 use super::row::Row;
 use super::scenario::Scenario;
 use super::{NEXT_STEPS, audit_sentence, setting_sentence, tables};
-use crate::report::{Axis, Band, Bars, Lines, Report, Series, Shape, Unit};
+use thalweg_command::report::{Axis, Band, Bars, Lines, Report, Series, Shape, Unit};
 
 /// Builds the page.
 ///

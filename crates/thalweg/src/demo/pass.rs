@@ -23,7 +23,7 @@ use thalweg_packet::{Instant, Packet};
 use thalweg_switch::{Config, Engine, LongWork, LongWorkStatistics};
 
 use super::scenario::Scenario;
-use crate::follow::{follow, news, wall_ns};
+use thalweg_command::follow::{follow, news, wall_ns};
 
 /// Number of windows in the timeline.
 const WINDOWS: usize = 50;

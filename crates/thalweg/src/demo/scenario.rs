@@ -17,7 +17,7 @@ use thalweg_workload::{
 };
 
 use super::Arguments;
-use crate::workload::refused;
+use thalweg_command::workload::refused;
 
 /// When the changes of each kind happen, in percent of the packets.
 const ROUTE_FLAPS: Range<u64> = 30..50;

@@ -8,8 +8,8 @@ use thalweg_switch::LongWorkStatistics;
 use super::pass::Window;
 use super::row::{Quantiles, Row};
 use super::scenario::Scenario;
-use crate::report::{Table, Unit, format_bytes, format_count};
 use crate::trace::describe_traversal;
+use thalweg_command::report::{Table, Unit, format_bytes, format_count};
 
 /// Rows of the timeline table.
 const STRETCHES: usize = 10;

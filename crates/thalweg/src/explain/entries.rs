@@ -29,12 +29,12 @@ use thalweg_switch::{Config, Engine};
 use super::{Arguments, PassReport, describe, reasons, touches};
 use crate::captures::Sources;
 use crate::change_text;
-use crate::console::Console;
-use crate::failure::bad_input;
-use crate::input;
-use crate::number::{PORTS, counted};
-use crate::ports::PortNames;
 use crate::question::read_flow;
+use thalweg_command::console::Console;
+use thalweg_command::failure::bad_input;
+use thalweg_command::input;
+use thalweg_command::number::{PORTS, counted};
+use thalweg_command::ports::PortNames;
 
 /// Entries in the text, most packets first.
 const ENTRIES_SHOWN: usize = 10;

@@ -28,11 +28,11 @@ use thalweg_pipeline::text::{self, MegaflowStyle};
 use thalweg_pipeline::{Pass, Pipeline, RuleId};
 use thalweg_switch::{Config, Engine};
 
-use crate::console::Console;
-use crate::input::{self, RulesArguments};
-use crate::number::number;
 use crate::question::PacketArguments;
 use reasons::FieldReport;
+use thalweg_command::console::Console;
+use thalweg_command::input::{self, RulesArguments};
+use thalweg_command::number::number;
 use touches::TouchReport;
 
 /// The command's arguments.

@@ -6,9 +6,9 @@ use serde_json::json;
 use thalweg_workload::{ChangeMix, ChangeSource, changes_text};
 
 use super::destination::Destination;
-use crate::console::Console;
-use crate::number::{counted, number};
-use crate::workload::{DEFAULT_SEED, PipelineArguments, refused};
+use thalweg_command::console::Console;
+use thalweg_command::number::{counted, number};
+use thalweg_command::workload::{DEFAULT_SEED, PipelineArguments, refused};
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]

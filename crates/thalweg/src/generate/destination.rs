@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use anyhow::Result;
 use serde_json::Value;
 
-use crate::console::Console;
-use crate::failure::bad_input;
-use crate::output::write_text;
+use thalweg_command::console::Console;
+use thalweg_command::failure::bad_input;
+use thalweg_command::output::write_text;
 
 /// The output file, if one is given.
 #[derive(Debug, clap::Args)]

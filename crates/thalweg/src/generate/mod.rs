@@ -15,7 +15,7 @@ mod traffic;
 
 use anyhow::Result;
 
-use crate::console::Console;
+use thalweg_command::console::Console;
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]

@@ -16,10 +16,10 @@ use thalweg_workload::Campus;
 
 use super::destination::Destination;
 use super::traffic::path_of_port;
-use crate::console::Console;
-use crate::number::{counted, number};
-use crate::output::CaptureOutput;
-use crate::workload::DEFAULT_SEED;
+use thalweg_command::console::Console;
+use thalweg_command::number::{counted, number};
+use thalweg_command::output::CaptureOutput;
+use thalweg_command::workload::DEFAULT_SEED;
 
 /// Time between two packets in the captures.
 const PERIOD_NS: u64 = 1_000;

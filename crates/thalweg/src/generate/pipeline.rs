@@ -7,11 +7,11 @@ use serde_json::json;
 use thalweg_workload::{OfdConfig, Pipeline};
 
 use super::destination::Destination;
-use crate::console::Console;
-use crate::failure::bad_input;
-use crate::number::{counted, number};
-use crate::output::write_text;
-use crate::workload::{DEFAULT_SEED, Kind, PipelineArguments, refused};
+use thalweg_command::console::Console;
+use thalweg_command::failure::bad_input;
+use thalweg_command::number::{counted, number};
+use thalweg_command::output::write_text;
+use thalweg_command::workload::{DEFAULT_SEED, Kind, PipelineArguments, refused};
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]

@@ -21,9 +21,9 @@ use thalweg_workload::{Profile, SHAPE_KEYS, Shape, parse_filters};
 use toml::Spanned;
 
 use super::destination::Destination;
-use crate::console::Console;
-use crate::failure::bad_input;
-use crate::input::{contents_or, unpacked};
+use thalweg_command::console::Console;
+use thalweg_command::failure::bad_input;
+use thalweg_command::input::{contents_or, unpacked};
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]

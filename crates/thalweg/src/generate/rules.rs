@@ -11,11 +11,11 @@ use thalweg_workload::{
 
 use super::destination::Destination;
 use super::profile;
-use crate::console::Console;
-use crate::failure::bad_input;
-use crate::input::unpacked;
-use crate::number::{counted, number};
-use crate::workload::{DEFAULT_SEED, refused};
+use thalweg_command::console::Console;
+use thalweg_command::failure::bad_input;
+use thalweg_command::input::unpacked;
+use thalweg_command::number::{counted, number};
+use thalweg_command::workload::{DEFAULT_SEED, refused};
 
 /// Most filters; there are not enough priorities for many more.
 const MAX_FILTERS: u64 = 1_000_000;

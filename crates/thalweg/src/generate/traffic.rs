@@ -12,11 +12,13 @@ use serde_json::json;
 use thalweg_packet::Instant;
 use thalweg_workload::{Flow, FlowConfig, FlowSource, Pipeline, Sequence, draw_flows};
 
-use crate::console::Console;
-use crate::failure::bad_input;
-use crate::number::{counted, number, port};
-use crate::output::CaptureOutput;
-use crate::workload::{DEFAULT_SEED, Kind, LocalityArguments, PipelineArguments, refused};
+use thalweg_command::console::Console;
+use thalweg_command::failure::bad_input;
+use thalweg_command::number::{counted, number, port};
+use thalweg_command::output::CaptureOutput;
+use thalweg_command::workload::{
+    DEFAULT_SEED, Kind, LocalityArguments, PipelineArguments, refused,
+};
 
 /// Draws without a new flow after which the search stops.
 const DRAWS: usize = 100_000;

@@ -8,11 +8,11 @@ use thalweg_control::proto::p4::config::v1::P4Info;
 use thalweg_p4::Program;
 use thalweg_p4::behavior::transform::transform;
 
-use crate::console::Console;
-use crate::failure::bad_input;
-use crate::input::{self, program as program_text};
-use crate::number::number;
-use crate::output;
+use thalweg_command::console::Console;
+use thalweg_command::failure::bad_input;
+use thalweg_command::input::{self, program as program_text};
+use thalweg_command::number::number;
+use thalweg_command::output;
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]

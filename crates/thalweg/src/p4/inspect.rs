@@ -10,10 +10,10 @@ use thalweg_p4::behavior::{Analysis, Vector};
 use thalweg_p4::cache::stop_points;
 use thalweg_p4::{LoadError, Program};
 
-use crate::console::Console;
-use crate::failure::bad_input;
-use crate::input::program as program_text;
-use crate::output;
+use thalweg_command::console::Console;
+use thalweg_command::failure::bad_input;
+use thalweg_command::input::program as program_text;
+use thalweg_command::output;
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]

@@ -23,13 +23,13 @@ use thalweg_p4::Program;
 use thalweg_p4::commands::Reader;
 
 use super::cache::p4info_of;
-use super::entries::{Refused, write_entries};
 use super::lines::Lines;
-use crate::console::{Console, warn};
-use crate::failure::bad_input;
-use crate::input::program as program_text;
-use crate::number::number;
 use crate::run::{Signal, announce, catch};
+use thalweg_command::console::{Console, warn};
+use thalweg_command::failure::bad_input;
+use thalweg_command::input::program as program_text;
+use thalweg_command::number::number;
+use thalweg_command::p4_entries::{Refused, write_entries};
 
 /// Time between checks of signals and the input.
 const PATIENCE: Duration = Duration::from_millis(20);

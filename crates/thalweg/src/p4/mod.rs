@@ -2,7 +2,6 @@
 
 mod cache;
 mod cache_report;
-mod entries;
 mod inspect;
 mod keep;
 mod lines;
@@ -18,14 +17,13 @@ use thalweg_p4::behavior::cache::BehaviorConfig;
 use thalweg_p4::{CacheConfig, ClassifierKind, Config, Program, Target};
 
 pub(crate) use cache_report::CacheReport;
-pub(crate) use entries::{Refused, read_entries, write_entries};
 pub(crate) use replay::replay;
 pub(crate) use trace::trace;
 
-use crate::console::Console;
-use crate::failure::bad_input;
-use crate::input;
-use crate::seed;
+use thalweg_command::console::Console;
+use thalweg_command::failure::bad_input;
+use thalweg_command::input;
+use thalweg_command::seed;
 
 /// Arguments for a P4 program instead of rules.
 #[derive(Debug, clap::Args)]
@@ -121,7 +119,7 @@ impl ProgramArguments {
         let cache = || BehaviorConfig::sized(entries, self.threshold);
         target.cache_behaviors((self.cache == Cache::Behavior).then(cache));
         if let Some(path) = &self.entries {
-            entries::write_to(&mut target, path, self.keep_going)?;
+            thalweg_command::p4_entries::write_to(&mut target, path, self.keep_going)?;
         }
         Ok(Some(target))
     }

@@ -11,11 +11,11 @@ use serde::Serialize;
 use thalweg_p4::{DropReason, Fault, Outbox, Target};
 
 use crate::captures::{CutsReport, Sources};
-use crate::console::Console;
-use crate::lookups::IndexReport;
-use crate::number::counted;
-use crate::output::CaptureOutput;
 use crate::p4::CacheReport;
+use thalweg_command::console::Console;
+use thalweg_command::lookups::IndexReport;
+use thalweg_command::number::counted;
+use thalweg_command::output::CaptureOutput;
 
 /// The command's output with `--json`.
 #[derive(Serialize)]

@@ -5,7 +5,7 @@ use serde::Serialize;
 use thalweg_p4::{Outbox, Program, Target, TraceStep};
 use thalweg_packet::Instant;
 
-use crate::console::Console;
+use thalweg_command::console::Console;
 
 /// The command's output with `--json`.
 #[derive(Serialize)]

@@ -20,12 +20,12 @@ use thalweg_p4::{Config, Outbox, Program, Target};
 use thalweg_packet::Instant;
 
 use crate::captures::Sources;
-use crate::console::Console;
-use crate::failure::bad_input;
-use crate::input::program as program_text;
-use crate::number::number;
-use crate::output;
-use crate::ports::PortNames;
+use thalweg_command::console::Console;
+use thalweg_command::failure::bad_input;
+use thalweg_command::input::program as program_text;
+use thalweg_command::number::number;
+use thalweg_command::output;
+use thalweg_command::ports::PortNames;
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]
@@ -81,7 +81,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let target = Target::new(Arc::new(program), Config::default());
     let mut target = target.map_err(|error| wrong(error.to_string()))?;
     if let Some(entries) = &arguments.entries {
-        super::entries::write_to(&mut target, entries, arguments.keep_going)?;
+        thalweg_command::p4_entries::write_to(&mut target, entries, arguments.keep_going)?;
     }
     set_threshold(&mut target, arguments.threshold)?;
     let mut sources = Sources::open(

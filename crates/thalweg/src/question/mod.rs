@@ -24,8 +24,8 @@ use thalweg_packet::{
 use thalweg_pipeline::text::TextError;
 use thalweg_pipeline::{Beginning, Match, Outbox, Pass, Passes, Pipeline, Term};
 
-use crate::failure::bad_input;
-use crate::ports::PortNames;
+use thalweg_command::failure::bad_input;
+use thalweg_command::ports::PortNames;
 
 /// Arguments that give the packet.
 #[derive(Debug, clap::Args)]

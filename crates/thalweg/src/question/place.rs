@@ -8,7 +8,7 @@
 
 use thalweg_pipeline::text::TextError;
 
-use crate::failure::bad_input;
+use thalweg_command::failure::bad_input;
 
 /// Characters of FLOW shown on either side of the place.
 const SHOWN: usize = 60;

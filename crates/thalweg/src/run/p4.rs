@@ -14,6 +14,7 @@ use std::time::{Duration, Instant as Clock, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
+use thalweg_command::p4_entries::{Refused, write_entries};
 use thalweg_config::{Configuration, P4Cache, P4Program, P4Settings};
 use thalweg_control::proto::p4::config::v1::P4Info;
 use thalweg_control::proto::p4::v1::ForwardingPipelineConfig;
@@ -31,11 +32,11 @@ use super::announce;
 use super::ports::{Following, open};
 use super::reload::reload_ports;
 use super::signals::{Caught, Signal};
-use crate::console::{Console, log};
-use crate::failure::bad_input;
-use crate::input;
-use crate::number::counted;
-use crate::p4::{CacheReport, Refused, write_entries};
+use crate::p4::CacheReport;
+use thalweg_command::console::{Console, log};
+use thalweg_command::failure::bad_input;
+use thalweg_command::input;
+use thalweg_command::number::counted;
 
 /// Time between checks of signals.
 const PATIENCE: Duration = Duration::from_millis(20);

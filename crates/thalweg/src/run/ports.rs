@@ -20,8 +20,8 @@ use thalweg_io::{LinkWatch, PortConfig, PortKind};
 use thalweg_packet::PortId;
 use thalweg_switch::{Interrupter, P4Switch, Switch, SwitchError, SwitchPort};
 
-use crate::console::log;
-use crate::failure::{bad_input, text_of};
+use thalweg_command::console::log;
+use thalweg_command::failure::{bad_input, text_of};
 
 /// A running switch whose ports can come and go.
 pub(super) trait Pluggable {

@@ -13,17 +13,17 @@
 use std::time::Instant;
 
 use anyhow::Result;
+use thalweg_command::allocator::release_free_memory;
 use thalweg_config::Configuration;
-use thalweg_io::release_free_memory;
 use thalweg_pipeline::text::Rules;
 use thalweg_switch::{Switch, replacement};
 
 use super::ports::{Pluggable, Replugged, replug};
 use super::report::Done;
 use super::{MAX_CHANGES, Running, announce, rules, v2p};
-use crate::console::{Console, warn};
-use crate::failure::{bad_input, text_of};
-use crate::number::counted;
+use thalweg_command::console::{Console, warn};
+use thalweg_command::failure::{bad_input, text_of};
+use thalweg_command::number::counted;
 
 /// Reads a configuration again, and warns of changes that wait for the next start.
 ///

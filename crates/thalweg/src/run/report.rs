@@ -12,10 +12,10 @@ use thalweg_io::PortStatus;
 use thalweg_pipeline::Pipeline;
 use thalweg_switch::Totals;
 
-use crate::console::Console;
 use crate::counters::CountersReport;
-use crate::lookups::LookupsReport;
-use crate::number::counted;
+use thalweg_command::console::Console;
+use thalweg_command::lookups::LookupsReport;
+use thalweg_command::number::counted;
 
 /// Rules in the JSON object, most used first.
 const RULES_IN_JSON: usize = 1_000;

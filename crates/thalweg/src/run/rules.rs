@@ -10,9 +10,9 @@ use thalweg_packet::PortId;
 use thalweg_pipeline::text::{Parser, Rules};
 use thalweg_pipeline::{Change, ChangeError};
 
-use crate::failure::bad_input;
-use crate::input;
-use crate::ports::list_names;
+use thalweg_command::failure::bad_input;
+use thalweg_command::input;
+use thalweg_command::ports::list_names;
 
 /// Explains which rule or group was refused, why, and where it is.
 pub(super) fn refused(

@@ -4,8 +4,8 @@ use anyhow::Result;
 use thalweg_config::Configuration;
 use thalweg_switch::{Switch, V2pConfig};
 
-use crate::console::warn;
-use crate::failure::{self, bad_input};
+use thalweg_command::console::warn;
+use thalweg_command::failure::{self, bad_input};
 
 /// The role with its map, if the configuration has one.
 ///

@@ -1,0 +1,441 @@
+//! Measures Figure 9: the cases without a cache, on a miss and on a hit.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Result;
+use serde::Serialize;
+use thalweg_p4::behavior::cache::BehaviorConfig;
+use thalweg_p4::commands::Reader;
+use thalweg_p4::program::ids::TableId;
+use thalweg_p4::program::table::Match;
+use thalweg_p4::state::Update;
+use thalweg_p4::{CacheConfig, Config, Outbox, Program, Target};
+use thalweg_packet::Instant;
+
+use super::control::route;
+use super::program::{self, Cached};
+use crate::clock::processor_time_ns;
+use crate::spread::Spread;
+use thalweg_command::failure::bad_input;
+use thalweg_command::input;
+
+/// One of the cases.
+pub(super) struct Case {
+    pub(super) name: String,
+    program: Arc<Program>,
+    pub(super) path: PathBuf,
+    pub(super) text: String,
+    updates: Vec<Update>,
+    /// A packet that the program forwards.
+    pub(super) port: u32,
+    pub(super) packet: Vec<u8>,
+}
+
+/// A row of the first table.
+#[derive(Serialize, Clone, Debug)]
+pub(super) struct Row {
+    pub(super) case: String,
+    /// The cache: `off`, `behavior`, `traversal`, or `program` for the form of
+    /// `thalweg p4 cache`.
+    pub(super) cache: &'static str,
+    /// What happens to each packet:
+    ///
+    /// - `miss`: it is looked up and counted, but nothing is recorded;
+    /// - `rest`: the same where the cache may rest, as it does by default;
+    /// - `hit`;
+    /// - `record`: a miss that is recorded and installed, with room for it;
+    /// - `replace`: the same, but another entry must leave.
+    pub(super) what: &'static str,
+    pub(super) ns_per_packet: Spread,
+    pub(super) packets_per_second: f64,
+    /// Percentage of walks through ingress and egress that were remembered. For the program
+    /// form, only walks through ingress count.
+    pub(super) hits_percent: f64,
+}
+
+/// Time between two packets.
+const STEP_NS: u64 = 1_000;
+
+/// Capacity of the cache if each packet replaces another; twice as many differ.
+const FEW: usize = 32;
+
+/// Ingress port of packets that have nothing in common with the measured one.
+const OTHER_PORT: u32 = 2;
+
+/// Offset of the destination in an untagged IPv4 packet.
+pub(super) const DESTINATION: usize = 30;
+/// The flows' destinations are in 10.64.0.0/16.
+pub(super) const NETWORK: u32 = 0x0a40_0000;
+
+/// Offsets of the time to live and the checksum in an untagged IPv4 packet.
+const TTL: usize = 22;
+const CHECKSUM: usize = 24;
+
+/// The stateful case and its program, if the folder has it: a heavy flow in a count-min
+/// sketch.
+const STATEFUL: [&str; 2] = ["stateful", "heavy_hitter.json"];
+
+/// Packets sent before measuring hits; they make the flow heavy.
+const WARM: usize = 300;
+
+/// Reads the four programs of a folder, and the stateful one if it exists.
+///
+/// # Errors
+/// If one of the four is missing, cannot be loaded, or forwards none of our packets.
+pub(super) fn load(folder: &Path) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for number in 1..=4 {
+        cases.push(load_one(find(folder, number)?, number.to_string())?);
+    }
+    let [name, file] = STATEFUL;
+    let path = folder.join(file);
+    if path.exists() {
+        cases.push(load_one(path, name.to_owned())?);
+    }
+    Ok(cases)
+}
+
+fn find(folder: &Path, number: u32) -> Result<PathBuf> {
+    let ending = format!("_{number}.json");
+    let refused = |what: String| bad_input(format!("{}: {what}", folder.display()));
+    let files = std::fs::read_dir(folder)
+        .map_err(|error| refused(format!("{error}; name the folder with --programs")))?;
+    let mut paths: Vec<PathBuf> = files.flatten().map(|file| file.path()).collect();
+    paths.sort();
+    let path = paths
+        .into_iter()
+        .find(|path| path.to_string_lossy().ends_with(&ending));
+    let missing = || refused(format!("there is no file that ends in {ending}"));
+    path.ok_or_else(missing)
+}
+
+fn load_one(path: PathBuf, name: String) -> Result<Case> {
+    let wrong = |what: String| bad_input(format!("{}: {what}", path.display()));
+    let text = input::program(&path)?;
+    let program = Program::from_json(&text);
+    let program = Arc::new(program.map_err(|error| wrong(error.to_string()))?);
+    let entries = path.with_extension("cmds");
+    let read = thalweg_command::p4_entries::read_entries(&entries, &mut Reader::new(&program))?;
+    let mut case = Case {
+        name,
+        program,
+        path,
+        text,
+        updates: read.into_iter().map(|command| command.update).collect(),
+        port: 1,
+        packet: Vec::new(),
+    };
+    for packet in packets() {
+        let mut outbox = Outbox::new();
+        case.target(None)?
+            .receive(case.port, &packet, Instant::ZERO, &mut outbox);
+        if outbox.sent().count() == 1 {
+            case.packet = packet;
+            return Ok(case);
+        }
+    }
+    let what = "lets none of the packets of this measurement through; see examples/p4";
+    Err(bad_input(format!("{}: {what}", case.path.display())))
+}
+
+impl Case {
+    /// The program with its entries.
+    ///
+    /// # Errors
+    /// If an entry is refused.
+    pub(super) fn target(&self, cache: Option<BehaviorConfig>) -> Result<Target> {
+        let wrong = |what: String| bad_input(format!("{}: {what}", self.path.display()));
+        let target = Target::new(self.program.clone(), Config::default());
+        let mut target = target.map_err(|error| wrong(error.to_string()))?;
+        let written = target.write(&self.updates, Instant::ZERO);
+        written.map_err(|failed| wrong(failed.error.to_string()))?;
+        target.cache_behaviors(cache);
+        Ok(target)
+    }
+
+    /// The case's packet, with another destination.
+    pub(super) fn packet_to(&self, address: u32) -> Vec<u8> {
+        let mut packet = self.packet.clone();
+        packet[DESTINATION..DESTINATION + 4].copy_from_slice(&address.to_be_bytes());
+        set_checksum(&mut packet);
+        packet
+    }
+}
+
+/// Packets of 60 bytes that the examples' networks route: UDP and TCP over IPv4.
+fn packets() -> [Vec<u8>; 2] {
+    let packet = |dst_mac: [u8; 6], protocol: u8, src: [u8; 4], dst: [u8; 4], ports: [u8; 4]| {
+        let mut bytes = dst_mac.to_vec();
+        bytes.extend([
+            2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, protocol, 0, 0,
+        ]);
+        bytes.extend(src);
+        bytes.extend(dst);
+        bytes.extend(ports);
+        bytes.resize(60, 0);
+        set_ttl(&mut bytes, 64);
+        bytes
+    };
+    [
+        packet(
+            [2, 255, 0, 0, 0, 10],
+            6,
+            [10, 0, 10, 1],
+            [10, 0, 20, 3],
+            [4, 0, 0, 80],
+        ),
+        packet(
+            [2, 0, 0, 0, 0, 2],
+            17,
+            [10, 0, 0, 1],
+            [10, 9, 200, 1],
+            [4, 0, 0, 53],
+        ),
+    ]
+}
+
+/// Sets the time to live, and corrects the checksum.
+pub(super) fn set_ttl(packet: &mut [u8], ttl: u8) {
+    packet[TTL] = ttl;
+    set_checksum(packet);
+}
+
+fn set_checksum(packet: &mut [u8]) {
+    packet[CHECKSUM..CHECKSUM + 2].fill(0);
+    let sum = thalweg_packet::checksum::checksum(&packet[14..34]);
+    packet[CHECKSUM..CHECKSUM + 2].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// Measures the rows of one case; samples of the rows take turns.
+///
+/// # Errors
+/// If the case has no route for our packets, or an entry is refused.
+pub(super) fn measure(case: &Case, packets: u64, samples: usize) -> Result<Vec<Row>> {
+    let mut runs = vec![(("off", "miss"), Run::new(case.target(None)?, case))];
+    for cache in ["behavior", "traversal"] {
+        for what in ["miss", "rest", "hit", "record", "replace"] {
+            runs.push(((cache, what), run(case, cache, what)?));
+        }
+    }
+    for what in ["miss", "hit"] {
+        runs.push((("program", what), run_program(case, what)?));
+    }
+    for _ in 0..=samples {
+        for (_, run) in &mut runs {
+            run.sample(packets)?;
+        }
+    }
+    let rows = runs.into_iter().map(|((cache, what), mut run)| {
+        // The first sample warms up.
+        run.ns_per_packet.remove(0);
+        let spread = Spread::of(&run.ns_per_packet);
+        Row {
+            case: case.name.clone(),
+            cache,
+            what,
+            ns_per_packet: spread,
+            packets_per_second: 1e9 / spread.median,
+            hits_percent: run.hits_percent(),
+        }
+    });
+    Ok(rows.collect())
+}
+
+/// A target with a cache, and packets for the case `what`.
+fn run(case: &Case, cache: &str, what: &str) -> Result<Run> {
+    let room = if what == "replace" { FEW } else { 1_024 };
+    let mut target = case.target(None)?;
+    match cache {
+        "behavior" => target.cache_behaviors(Some(BehaviorConfig {
+            threshold: 0,
+            entries: room,
+            rests: what == "rest",
+            ..BehaviorConfig::default()
+        })),
+        _ => target.cache_traversals(Some(CacheConfig {
+            segments: room,
+            record_one_in: 1,
+            rests: what == "rest",
+            ..CacheConfig::default()
+        })),
+    }
+    let mut run = Run::new(target, case);
+    match what {
+        "miss" | "rest" => {
+            // The cache has entries of other packets, and accepts no more.
+            for packet in others(case) {
+                run.receive(OTHER_PORT, &packet);
+            }
+            run.target.set_behavior_threshold(u16::MAX);
+            run.target.record_traversals(0);
+            run.forget_counts();
+        }
+        "hit" => {
+            let packet = case.packet.clone();
+            (0..WARM).for_each(|_| run.receive(case.port, &packet));
+            run.forget_counts();
+        }
+        _ => {
+            let (routes, packets) = routed_apart(case)?;
+            run.write(&routes.come)?;
+            run.packets = packets;
+            run.routes = (what == "record").then_some(routes);
+        }
+    }
+    Ok(run)
+}
+
+/// The program form, with other packets or this one in its cache.
+fn run_program(case: &Case, what: &str) -> Result<Run> {
+    let mut cached = Cached::new(case)?;
+    match what {
+        "miss" => {
+            for packet in others(case) {
+                cached.receive(OTHER_PORT, &packet)?;
+            }
+        }
+        _ => {
+            for _ in 0..WARM {
+                cached.receive(case.port, &case.packet)?;
+            }
+        }
+    }
+    cached.set_threshold(u16::MAX)?;
+    let table = cached.table();
+    let mut run = Run::new(cached.target, case);
+    run.cache_table = Some(table);
+    Ok(run)
+}
+
+/// Packets of the same network that differ from the case's in everything else.
+fn others(case: &Case) -> Vec<Vec<u8>> {
+    let other = |index: usize| {
+        let mut packet = case.packet.clone();
+        packet[..12].copy_from_slice(&[2, 0, 0, 0, 0, (index % 8) as u8, 2, 0, 0, 0, 0, 2]);
+        set_ttl(&mut packet, 100 + index as u8);
+        packet
+    };
+    (0..2 * FEW).map(other).collect()
+}
+
+/// Packets that each have their own route, so that each is remembered separately.
+fn routed_apart(case: &Case) -> Result<(Routes, Vec<Vec<u8>>)> {
+    let mut target = case.target(None)?;
+    let (table, entry, part) = route(&mut target, case)?;
+    let (mut routes, mut packets) = (Routes::default(), Vec::new());
+    for flow in 0..2 * FEW as u32 {
+        let mut route = entry.clone();
+        route.matches[part] = Match::Lpm((NETWORK + flow).into(), 32);
+        let gone = Update::DeleteEntry(table, route.matches.clone(), route.priority);
+        routes.come.push(Update::InsertEntry(table, route));
+        routes.gone.push(gone);
+        packets.push(case.packet_to(NETWORK + flow));
+    }
+    Ok((routes, packets))
+}
+
+/// Updates that insert routes, and those that delete them.
+#[derive(Default)]
+struct Routes {
+    come: Vec<Update>,
+    gone: Vec<Update>,
+}
+
+struct Run {
+    target: Target,
+    packets: Vec<Vec<u8>>,
+    /// Entries that are deleted and inserted again after all packets were sent. That removes
+    /// what the packets brought into the cache.
+    routes: Option<Routes>,
+    port: u32,
+    now_ns: u64,
+    outbox: Outbox,
+    ns_per_packet: Vec<f64>,
+    counted: (u64, u64),
+    /// The cache table of the program form.
+    cache_table: Option<TableId>,
+}
+
+impl Run {
+    /// Sends the case's packet repeatedly.
+    fn new(target: Target, case: &Case) -> Run {
+        Run {
+            target,
+            packets: vec![case.packet.clone()],
+            routes: None,
+            port: case.port,
+            now_ns: 0,
+            outbox: Outbox::new(),
+            ns_per_packet: Vec::new(),
+            counted: (0, 0),
+            cache_table: None,
+        }
+    }
+
+    fn receive(&mut self, port: u32, packet: &[u8]) {
+        self.now_ns += STEP_NS;
+        self.outbox.clear();
+        let now = Instant::from_nanos(self.now_ns);
+        self.target.receive(port, packet, now, &mut self.outbox);
+        self.target.train();
+        std::hint::black_box(self.outbox.sent().count());
+    }
+
+    fn write(&mut self, updates: &[Update]) -> Result<()> {
+        let written = self.target.write(updates, Instant::from_nanos(self.now_ns));
+        written.map_err(|failed| bad_input(failed.error.to_string()))
+    }
+
+    fn sample(&mut self, count: u64) -> Result<()> {
+        let packets = std::mem::take(&mut self.packets);
+        let routes = self.routes.take();
+        // Without changing routes, the whole sample is measured in one piece.
+        let piece = match routes {
+            Some(_) => packets.len() as u64,
+            None => count,
+        };
+        let (mut spent, mut sent) = (0, 0);
+        let mut next = packets.iter().cycle();
+        while sent < count {
+            if let Some(routes) = &routes {
+                self.write(&routes.gone)?;
+                self.write(&routes.come)?;
+            }
+            let start = processor_time_ns();
+            for packet in next.by_ref().take(piece as usize) {
+                self.receive(self.port, packet);
+            }
+            spent += processor_time_ns() - start;
+            sent += piece;
+        }
+        self.ns_per_packet.push(spent as f64 / sent as f64);
+        (self.packets, self.routes) = (packets, routes);
+        Ok(())
+    }
+
+    /// Hits and misses of behaviours, or of segments with the cache of traversals.
+    fn counts(&self) -> (u64, u64) {
+        let behaviors = self.target.behavior_counts();
+        let behaviors = behaviors.map(|counts| (counts.hits, counts.misses));
+        let traversals = self.target.cache_statistics();
+        let traversals =
+            traversals.map(|one| (one.exact_hits + one.masked_hits, one.misses + one.visits));
+        behaviors.or(traversals).unwrap_or_default()
+    }
+
+    fn forget_counts(&mut self) {
+        self.counted = self.counts();
+    }
+
+    fn hits_percent(&mut self) -> f64 {
+        if let Some(table) = self.cache_table {
+            let packet = &self.packets[0];
+            let is_hit = program::is_hit(&mut self.target, table, self.port, packet);
+            return if is_hit { 100.0 } else { 0.0 };
+        }
+        let (hits, misses) = self.counts();
+        let (hits, misses) = (hits - self.counted.0, misses - self.counted.1);
+        hits as f64 * 100.0 / (hits + misses).max(1) as f64
+    }
+}

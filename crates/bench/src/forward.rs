@@ -1,0 +1,506 @@
+//! `thalweg bench forward`: measures the cost of forwarding a packet, case by case.
+//!
+//! One worker runs between a port that repeats packets from memory and one that drops them,
+//! with 64-byte UDP packets. The cost includes receiving, parsing, lookup, actions, counters
+//! and sending. Times are the thread's processor time, so that other programs disturb less.
+//! Each row is the median of several samples, with the smallest and the largest.
+//!
+//! An upcall makes an entry. The row "indexed" records what the entry depends on, as the
+//! maintainers `incremental` and `barrier` need it. The other row does not, like the peer.
+//!
+//! A key has only the fields that the rules read. In the microflow rows, a rule that never
+//! matches makes the pipeline read the five-tuple, so that the flows' keys differ. The rows
+//! "as read" show the same traffic without that rule.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+use thalweg_datapath::MaintainerKind;
+use thalweg_io::{CyclePort, NullPort, Port};
+use thalweg_packet::{Instant, Packet, PacketPool, PortId};
+use thalweg_pipeline::text;
+use thalweg_switch::{Config, Engine};
+use thalweg_workload::MicroCase;
+
+use super::attack::{self, Attack};
+use super::classify::Order;
+use super::clock::processor_time_ns;
+use super::end_to_end;
+use super::spread::Spread;
+use thalweg_command::console::Console;
+use thalweg_command::failure::bad_input;
+use thalweg_command::number::number;
+
+/// The command's arguments.
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    /// Samples for each row
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = number::<usize>(1..))]
+    pub(super) samples: usize,
+    /// Packets in each sample
+    #[arg(long, value_name = "N", default_value_t = 2_000_000, value_parser = number::<u64>(10..))]
+    pub(super) packets: u64,
+    /// Only cases whose name contains this: io, interpreter, microflow, megaflow, upcall
+    #[arg(long, value_name = "PART")]
+    case: Option<String>,
+    /// Only cases with this many flows; with --rules, the number of flows to draw [default:
+    /// 262144]
+    #[arg(long, value_name = "N", value_parser = number::<usize>(..))]
+    pub(super) flows: Option<usize>,
+    /// Instead of the cases: packets chosen to make others' packets costly; tse, tse6,
+    /// collide, evict
+    #[arg(
+        long, value_name = "NAME,...", value_delimiter = ',', value_enum,
+        conflicts_with_all = ["case", "flows", "peer", "rules"]
+    )]
+    attack: Vec<Attack>,
+    /// Rows of a peer, as written by bench/peers/ovs_dpdk.py
+    #[arg(long, value_name = "FILE")]
+    peer: Option<PathBuf>,
+    /// Seed of the traffic
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>(..))]
+    pub(super) seed: u64,
+    /// Instead of the cases: many rules, from ClassBench files (.xz is unpacked) or generated
+    /// sets such as acl1-10k, fw1-500k
+    #[arg(
+        long, value_name = "FILE|SET,...", value_delimiter = ',', conflicts_with_all = ["case", "peer", "attack"]
+    )]
+    pub(super) rules: Vec<String>,
+    /// How packets are answered: megaflows, computational-flows [default: both]
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        requires = "rules", conflicts_with_all = ["case", "peer", "attack"]
+    )]
+    pub(super) mode: Vec<String>,
+    /// How tables search rules: auto, tuple-space, merged-tuples, bloom, learned [default:
+    /// auto]
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        requires = "rules", conflicts_with_all = ["case", "peer", "attack"]
+    )]
+    pub(super) classifier: Vec<String>,
+    /// How the wildcard cache searches entries: auto, tuple-space, bloom, learned [default:
+    /// auto]
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        requires = "rules", conflicts_with_all = ["case", "peer", "attack"]
+    )]
+    pub(super) megaflow_classifier: Vec<String>,
+    /// Order in which flows send
+    #[arg(
+        long, value_name = "ORDER,...", value_delimiter = ',', value_enum, requires = "rules", conflicts_with_all = ["case", "peer", "attack"],
+        default_values_t = [Order::Uniform]
+    )]
+    pub(super) traffic: Vec<Order>,
+    /// Capacity of the wildcard cache
+    #[arg(
+        long, value_name = "N", default_value_t = 200_000, requires = "rules", conflicts_with_all = ["case", "peer", "attack"],
+        value_parser = number::<usize>(1..=100_000_000)
+    )]
+    pub(super) megaflows: usize,
+    /// Rules removed or returned per second during the samples
+    #[arg(
+        long, value_name = "N", default_value_t = 0, requires = "rules", conflicts_with_all = ["case", "peer", "attack"],
+        value_parser = number::<u64>(..=10_000_000)
+    )]
+    pub(super) update_rate: u64,
+    /// Throughput of a running switch with N workers, at no more than 1 % loss, instead of the
+    /// processor time of a packet
+    #[arg(
+        long, value_name = "N,...", value_delimiter = ',', requires = "rules", conflicts_with_all = ["case", "peer", "attack"],
+        value_parser = number::<usize>(1..=64)
+    )]
+    pub(super) workers: Vec<usize>,
+    /// Draw the rows: .svg for one picture, .html for all with the tables
+    #[arg(long, value_name = "FILE", requires = "rules", conflicts_with_all = ["case", "peer", "attack"])]
+    pub(super) plot: Option<PathBuf>,
+}
+
+/// One row of the table.
+#[derive(Serialize, Deserialize, Debug)]
+pub(crate) struct Row {
+    /// The measured case.
+    pub(crate) case: String,
+    /// Distinct flows in the traffic.
+    pub(crate) flows: u64,
+    /// Masks in the megaflow cache.
+    pub(crate) masks: u64,
+    /// The enabled caches, or the peer.
+    pub(crate) mode: String,
+    /// Nanoseconds of processor time.
+    pub(crate) ns_per_packet: Spread,
+    /// Computed from the median.
+    pub(crate) packets_per_second: f64,
+    /// Bytes of a megaflow with its lookup index, in cases with many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) bytes_per_megaflow: Option<f64>,
+}
+
+/// The command's output with `--json`.
+#[derive(Serialize, Debug)]
+pub(crate) struct Report {
+    command: &'static str,
+    seed: u64,
+    samples: usize,
+    rows: Vec<Row>,
+}
+
+/// A case to measure.
+struct Case {
+    name: &'static str,
+    mode: &'static str,
+    workload: MicroCase,
+    /// Rules in addition to the workload's.
+    extra_rules: &'static str,
+    config: Config,
+    /// Whether every packet of a sample must be a new flow.
+    is_cold: bool,
+}
+
+/// Makes the pipeline read the five-tuple; no packet comes from port 99.
+const READS_FIVE_TUPLE: &str = "priority=1,in_port=99,udp,nw_src=192.0.2.1,nw_dst=192.0.2.2,\
+                                tp_src=1,tp_dst=2,actions=drop\n";
+
+/// Measures and prints.
+///
+/// # Errors
+/// If the peer's file cannot be read, or the result cannot be printed.
+pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
+    if !arguments.attack.is_empty() {
+        return attack::execute(&arguments.attack, arguments, console);
+    }
+    if !arguments.rules.is_empty() {
+        return end_to_end::execute(arguments, console);
+    }
+    let report = measure_all(arguments, console)?;
+    let mut table = comfy_table::Table::new();
+    table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+    table.set_header([
+        "case",
+        "mode",
+        "flows",
+        "masks",
+        "ns/packet",
+        "min",
+        "max",
+        "Mpps",
+    ]);
+    for row in &report.rows {
+        let ns = row.ns_per_packet;
+        table.add_row([
+            row.case.clone(),
+            row.mode.clone(),
+            row.flows.to_string(),
+            row.masks.to_string(),
+            format!("{:.1}", ns.median),
+            format!("{:.1}", ns.min),
+            format!("{:.1}", ns.max),
+            format!("{:.2}", row.packets_per_second / 1e6),
+        ]);
+    }
+    console.headline("Cost of forwarding a 64-byte packet, processor time")?;
+    console.print(&table.to_string())?;
+    for row in report
+        .rows
+        .iter()
+        .filter(|row| row.bytes_per_megaflow.is_some())
+    {
+        let bytes = row.bytes_per_megaflow.unwrap_or_default();
+        console.print(&format!(
+            "{}, {}: {bytes:.0} bytes a megaflow",
+            row.case, row.mode
+        ))?;
+    }
+    console.print_json(&report)
+}
+
+fn measure_all(arguments: &Arguments, console: &Console) -> Result<Report> {
+    let is_wanted = |name: &str, flows: usize| {
+        arguments
+            .case
+            .as_ref()
+            .is_none_or(|part| name.contains(part))
+            && arguments.flows.is_none_or(|wanted| wanted == flows)
+    };
+    // Mistakes in it are reported before minutes of measuring.
+    let peer = arguments.peer.as_deref().map(read_peer);
+    let peer = peer.transpose()?.unwrap_or_default();
+    let mut cases = cases(arguments.seed)?;
+    cases.retain(|case| is_wanted(case.name, case.workload.flows.len()));
+    let io_flows = [1, 4_000, 200_000].map(|flows| is_wanted("io", flows).then_some(flows));
+    if cases.is_empty() && io_flows == [None; 3] {
+        let what = "--case, --flows: there is no such case; see the table without them";
+        return Err(bad_input(what));
+    }
+    let progress = console.progress(cases.len() as u64);
+    let mut rows = Vec::new();
+    for flows in io_flows.into_iter().flatten() {
+        rows.push(measure_io(flows, arguments)?);
+    }
+    for case in &cases {
+        progress.set_message(format!(
+            "{}, {} flows",
+            case.name,
+            case.workload.flows.len()
+        ));
+        rows.push(measure(case, arguments)?);
+        progress.inc(1);
+    }
+    progress.finish_and_clear();
+    rows.extend(peer);
+    let (seed, samples) = (arguments.seed, arguments.samples);
+    Ok(Report {
+        command: "bench forward",
+        seed,
+        samples,
+        rows,
+    })
+}
+
+fn config(microflows: usize, megaflows: usize) -> Config {
+    let mut config = Config::default();
+    config.datapath.microflow.entries = microflows;
+    config.datapath.microflow.admit_one_in = 1;
+    config.datapath.megaflow.entries = megaflows;
+    config.datapath.megaflow.bytes = 1 << 30;
+    config
+}
+
+fn cases(seed: u64) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    let mut add = |name, mode, workload, extra_rules, config, is_cold| {
+        let workload: MicroCase = workload;
+        cases.push(Case {
+            name,
+            mode,
+            workload,
+            extra_rules,
+            config,
+            is_cold,
+        });
+    };
+    let interpreter = MicroCase::flows(1, seed)?;
+    add(
+        "interpreter",
+        "no cache",
+        interpreter,
+        READS_FIVE_TUPLE,
+        config(0, 0),
+        false,
+    );
+    for (flows, entries) in [(1, 8_192), (4_000, 8_192), (200_000, 524_288)] {
+        let workload = MicroCase::flows(flows, seed)?;
+        let config = config(entries, 200_000);
+        add(
+            "microflow",
+            "microflow",
+            workload,
+            READS_FIVE_TUPLE,
+            config,
+            false,
+        );
+    }
+    let workload = MicroCase::flows(200_000, seed)?;
+    add(
+        "microflow as read",
+        "microflow",
+        workload,
+        "",
+        config(8_192, 200_000),
+        false,
+    );
+    for masks in [1, 5, 20] {
+        let workload = MicroCase::masks(masks, 100_000, seed)?;
+        add(
+            "megaflow",
+            "megaflow",
+            workload,
+            READS_FIVE_TUPLE,
+            config(0, 200_000),
+            false,
+        );
+    }
+    for (mode, maintainer) in [
+        ("upcall", MaintainerKind::Revalidate),
+        ("upcall, indexed", MaintainerKind::Incremental),
+    ] {
+        let workload = MicroCase::macs(200_000, seed)?;
+        let mut config = config(0, 400_000);
+        config.datapath.maintainer = maintainer;
+        add("upcall, ten tables", mode, workload, "", config, true);
+    }
+    Ok(cases)
+}
+
+fn packets_of(flows: impl Iterator<Item = thalweg_workload::Flow>) -> Vec<Packet> {
+    flows
+        .map(|flow| Packet::from_bytes(&flow.packet(60)))
+        .collect()
+}
+
+fn measure(case: &Case, arguments: &Arguments) -> Result<Row> {
+    let mut samples = Vec::new();
+    let mut bytes_per_megaflow = None;
+    let mut masks = 0;
+    let mut bench = Bench::new(case)?;
+    if !case.is_cold {
+        bench.forward((case.workload.flows.len() as u64 * 2).max(10_000));
+    }
+    for _ in 0..arguments.samples {
+        if case.is_cold {
+            bench = Bench::new(case)?;
+        }
+        let count = if case.is_cold {
+            case.workload.flows.len() as u64
+        } else {
+            arguments.packets
+        };
+        let count = if case.mode == "no cache" {
+            count / 10
+        } else {
+            count
+        };
+        let start = processor_time_ns();
+        bench.forward(count);
+        samples.push((processor_time_ns() - start) as f64 / count as f64);
+        let datapath = bench.engine.datapath();
+        masks = datapath.mask_count() as u64;
+        if case.is_cold {
+            let megaflows = datapath.megaflow_count() as f64;
+            bytes_per_megaflow = Some(datapath.megaflow_bytes() as f64 / megaflows);
+        }
+    }
+    let spread = Spread::of(&samples);
+    Ok(Row {
+        case: case.name.to_owned(),
+        flows: case.workload.flows.len() as u64,
+        masks,
+        mode: case.mode.to_owned(),
+        packets_per_second: 1e9 / spread.median,
+        ns_per_packet: spread,
+        bytes_per_megaflow,
+    })
+}
+
+/// Measures only receiving and sending.
+fn measure_io(flows: usize, arguments: &Arguments) -> Result<Row> {
+    let traffic = MicroCase::flows(flows, arguments.seed)?.flows;
+    let mut source = CyclePort::new(PortId(1), packets_of(traffic.into_iter()));
+    let mut pool = PacketPool::with_capacity(256, 2048);
+    let mut samples = Vec::new();
+    for _ in 0..arguments.samples {
+        let (mut sink, mut burst) = (NullPort::default(), Vec::with_capacity(32));
+        let start = processor_time_ns();
+        let mut sent = 0;
+        while sent < arguments.packets {
+            source.receive(&mut pool, &mut burst, Instant::ZERO);
+            sent += burst.len() as u64;
+            sink.send(&mut pool, &mut burst);
+        }
+        samples.push((processor_time_ns() - start) as f64 / sent as f64);
+    }
+    let spread = Spread::of(&samples);
+    Ok(Row {
+        case: "io".to_owned(),
+        flows: flows as u64,
+        masks: 0,
+        mode: "ports only".to_owned(),
+        packets_per_second: 1e9 / spread.median,
+        ns_per_packet: spread,
+        bytes_per_megaflow: None,
+    })
+}
+
+/// A switch between a source and a sink in memory.
+struct Bench {
+    engine: Engine,
+    source: CyclePort,
+    sink: NullPort,
+    received: Vec<Packet>,
+    sending: Vec<Packet>,
+}
+
+impl Bench {
+    fn new(case: &Case) -> Result<Bench> {
+        let mut engine = Engine::new(case.config.clone())?;
+        for port in [1, 2, 99] {
+            engine.add_port(PortId(port), Instant::ZERO);
+        }
+        let rules = case.workload.rules_text() + case.extra_rules;
+        let rules = text::parse_rules(case.name, &rules).map_err(|errors| {
+            let lines = errors.iter().fold(String::new(), |mut lines, error| {
+                let _ = writeln!(lines, "{error}");
+                lines
+            });
+            anyhow::anyhow!(lines)
+        })?;
+        engine.apply(&rules.into_change(), Instant::ZERO)?;
+        let mut packets = packets_of(case.workload.flows.iter().copied());
+        while packets.len() < 64 {
+            packets.extend_from_within(..);
+        }
+        Ok(Bench {
+            engine,
+            source: CyclePort::new(PortId(1), packets),
+            sink: NullPort::default(),
+            received: Vec::with_capacity(32),
+            sending: Vec::with_capacity(32),
+        })
+    }
+
+    fn forward(&mut self, packets: u64) {
+        let mut forwarded = 0;
+        while forwarded < packets {
+            let now = Instant::ZERO;
+            self.source
+                .receive(&mut self.engine.outbox().pool, &mut self.received, now);
+            forwarded += self.received.len() as u64;
+            self.engine.forward(&mut self.received, now);
+            let outbox = self.engine.outbox();
+            self.sending
+                .extend(outbox.sent.drain(..).map(|(_, packet)| packet));
+            self.sink.send(&mut outbox.pool, &mut self.sending);
+        }
+    }
+}
+
+/// Reads the rows of a peer's file.
+fn read_peer(path: &Path) -> Result<Vec<Row>> {
+    #[derive(Deserialize)]
+    struct PeerRow {
+        case: String,
+        flows: u64,
+        masks: u64,
+        ns_per_packet: Spread,
+        bytes_per_megaflow: Option<f64>,
+    }
+    #[derive(Deserialize)]
+    struct Peer {
+        peer: String,
+        rows: Vec<PeerRow>,
+    }
+    let bad = |error: &dyn std::fmt::Display| {
+        let advice = "make the file with bench/peers/ovs_dpdk.py";
+        bad_input(format!("--peer {}: {error}; {advice}", path.display()))
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| bad(&error))?;
+    let peer: Peer = serde_json::from_str(&text).map_err(|error| bad(&error))?;
+    let rows = peer.rows.into_iter().map(|row| Row {
+        case: row.case,
+        flows: row.flows,
+        masks: row.masks,
+        mode: peer.peer.clone(),
+        packets_per_second: 1e9 / row.ns_per_packet.median,
+        ns_per_packet: row.ns_per_packet,
+        bytes_per_megaflow: row.bytes_per_megaflow,
+    });
+    Ok(rows.collect())
+}

@@ -1,0 +1,48 @@
+//! `thalweg bench`: measures and prints tables; the baseline is always one of the rows.
+
+mod attack;
+mod behavior;
+mod classify;
+mod clock;
+mod end_to_end;
+mod forward;
+mod load;
+mod picture;
+mod spread;
+mod update;
+mod workers;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use thalweg_command::console::Console;
+
+/// The benchmarks.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Gains and costs of remembering the behaviours of P4 programs (B-Cache's Figures 9 and
+    /// 10)
+    Behavior(behavior::Arguments),
+    /// The cost of a lookup, by classifier, set of rules and traffic
+    Classify(classify::Arguments),
+    /// The cost of forwarding a packet, by what the caches have of it
+    Forward(forward::Arguments),
+    /// The cost of reading and inserting many rules, in time and in memory
+    Load(load::Arguments),
+    /// The time from a change of one rule to the last old answer, by maintainer and cache size
+    Update(update::Arguments),
+}
+
+/// Runs a benchmark.
+///
+/// # Errors
+/// If the measurement cannot be made or printed.
+pub fn execute(command: &Command, console: &Console) -> Result<()> {
+    match command {
+        Command::Behavior(arguments) => behavior::execute(arguments, console),
+        Command::Classify(arguments) => classify::execute(arguments, console),
+        Command::Forward(arguments) => forward::execute(arguments, console),
+        Command::Load(arguments) => load::execute(arguments, console),
+        Command::Update(arguments) => update::execute(arguments, console),
+    }
+}
