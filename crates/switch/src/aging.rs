@@ -1,7 +1,7 @@
-//! When stations were last seen: what `normal` learned is forgotten after a silence.
+//! When stations were last seen; `normal` forgets a station after a silence.
 //!
-//! The pipeline's MAC table says where stations are, version by version. When they were last seen
-//! is kept here, so that a packet from a known station at its known port changes no version.
+//! The pipeline's MAC table says where stations are, version by version. The times are kept
+//! here, so that a packet from a known station at its known port makes no new version.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -10,16 +10,16 @@ use std::time::Duration;
 use thalweg_packet::{Instant, PortId};
 use thalweg_pipeline::{MacMove, Station};
 
-/// Seconds after which a silent station is forgotten (IEEE 802.1Q, table 8-6).
+/// Time after which a silent station is forgotten (IEEE 802.1Q, table 8-6).
 pub(crate) const AGING_TIME: Duration = Duration::from_secs(300);
 
-/// Stations and when they were last seen.
+/// Stations, and when each was last seen.
 #[derive(Debug)]
 pub(crate) struct Aging {
     seen: HashMap<Station, (PortId, Instant), BuildHasherDefault<DefaultHasher>>,
     pub(crate) capacity: usize,
     next_check: Instant,
-    /// Stations that were not remembered because there was no room.
+    /// Stations not remembered for lack of room.
     pub(crate) refused: u64,
 }
 
@@ -33,7 +33,7 @@ impl Aging {
         }
     }
 
-    /// A station was seen; says whether it has moved, or is new.
+    /// Records that a station was seen; returns its move if it has moved or is new.
     pub(crate) fn see(&mut self, station: Station, port: PortId, now: Instant) -> Option<MacMove> {
         if let Some(known) = self.seen.get_mut(&station) {
             let has_moved = known.0 != port;
@@ -54,7 +54,7 @@ impl Aging {
         })
     }
 
-    /// Stations that have been silent for too long; looked for once a second.
+    /// Stations that have been silent for too long; checked once a second.
     pub(crate) fn expire(&mut self, now: Instant) -> Vec<MacMove> {
         if now < self.next_check {
             return Vec::new();
@@ -73,7 +73,7 @@ impl Aging {
         moves
     }
 
-    /// A port is gone, and so is what was behind it.
+    /// Forgets the stations behind a port that is gone.
     pub(crate) fn forget_port(&mut self, port: PortId) -> Vec<MacMove> {
         let behind = self.seen.extract_if(|_, (at, _)| *at == port);
         let mut moves: Vec<MacMove> = behind

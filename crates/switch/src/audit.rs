@@ -1,30 +1,30 @@
-//! The audit: every packet answered twice, by the caches and by the interpreter.
+//! The audit: every packet is answered twice, by the caches and by the interpreter.
 //!
-//! What the caches did with a burst is compared, packet by packet and byte by byte, with what the
-//! reference does with each packet at the same version: the same copies to the same ports in the
-//! same order, the same messages to the controller. A packet for which any of it differs is
-//! *stale*, and so is one whose burst taught other stations.
+//! For each packet, the caches' answer is compared byte by byte with the reference's at the
+//! same version: the same copies to the same ports in the same order, the same messages to the
+//! controller. A packet for which any of it differs is *stale*; so is one whose burst taught
+//! other stations.
 //!
-//! The burst goes through the caches as a whole, as it would without an audit. So that its answers
-//! can be told apart, every packet carries its number in place of the time it was received at,
-//! which copies inherit and nothing on the way reads.
+//! The burst goes through the caches as a whole, as without an audit. To tell its answers
+//! apart, every packet carries its number instead of its receive time; copies inherit it, and
+//! no code on the way reads it.
 
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 use thalweg_pipeline::{Drops, Notice, Outbox, Pipeline, Station, Version, forward};
 
-/// Compares what caches do with what the interpreter does.
+/// Compares the caches' answers with the interpreter's.
 #[derive(Debug, Default)]
 pub struct Audit {
     expected: Vec<Expected>,
     /// Packets compared so far.
     pub checked: u64,
-    /// Packets whose answer differed.
+    /// Packets whose answers differed.
     pub stale: u64,
-    /// What the reference did not send, of all packets; the caches' statistics must say the same.
+    /// Drops of the reference, over all packets; the caches' statistics must agree.
     pub drops: Drops,
 }
 
-/// What the reference did with a packet.
+/// The reference's answer to a packet.
 #[derive(Debug)]
 struct Expected {
     received_at: Instant,
@@ -34,19 +34,19 @@ struct Expected {
 }
 
 impl Audit {
-    /// An audit that has seen nothing.
+    /// Creates an audit without comparisons.
     pub fn new() -> Audit {
         Audit::default()
     }
 
-    /// Numbers the packets of a burst and notes what the reference does with each.
+    /// Numbers the packets of a burst, and records the reference's answer to each.
     pub(crate) fn expect(&mut self, burst: &mut [Packet], pipeline: &Pipeline, version: Version) {
         for (number, packet) in burst.iter_mut().enumerate() {
             let received_at = packet.received_at();
             packet.set_received(packet.in_port(), Instant::from_nanos(number as u64));
             let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
             outbox.grows = true;
-            // A frame that is none is dropped by both.
+            // Both drop an invalid frame.
             let _ = forward(pipeline, version, packet.clone(), &mut outbox);
             self.drops.add(&outbox.drops);
             self.expected.push(Expected {
@@ -58,7 +58,7 @@ impl Audit {
         }
     }
 
-    /// Compares the caches' answers to the burst, and gives the packets their times back.
+    /// Compares the caches' answers to the burst, and restores the packets' receive times.
     pub(crate) fn compare(&mut self, answers: &mut Outbox) {
         let expected = std::mem::take(&mut self.expected);
         let mut sent: Vec<_> = expected
@@ -97,7 +97,7 @@ fn restore(packet: &mut Packet, expected: &Expected) {
     packet.set_received(packet.in_port(), expected.received_at);
 }
 
-/// Whether the burst taught what its packets should have, in whatever order.
+/// Whether the burst taught what its packets should have, in any order.
 fn has_taught_the_same(expected: &[Expected], learned: &[(Station, PortId)]) -> bool {
     let mut expected: Vec<_> = expected
         .iter()

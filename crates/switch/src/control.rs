@@ -1,4 +1,4 @@
-//! The control side of a running switch: changes, and what workers report.
+//! The control side of a running switch: makes changes, and handles what workers report.
 //!
 //! ```text
 //!   apply(change):
@@ -14,19 +14,20 @@
 //!     settle the counts; only now may the pipeline forget v
 //! ```
 //!
-//! While workers are at `v` and the pipeline at the next version, they answer misses at `v`: it
-//! keeps every version until it is reclaimed. Only a layout cannot be had twice, hence the hold.
+//! While workers are at `v` and the pipeline at the next version, they answer misses at `v`:
+//! the pipeline keeps every version until it is reclaimed. Only the layout exists once, hence
+//! the hold.
 //!
-//! 1. One change is outstanding at a time: [`Switch::apply`] returns when the last worker has
-//!    acknowledged, and needs the whole switch. The next is acknowledged when all caches are
-//!    repaired after this one; it is begun before that only if both are of rules alone, and the
-//!    walks for this one are made. So there are two versions at most that the pipeline keeps for
-//!    those who repair.
-//! 2. Packets that were answered at `v` and wait for another worker are sent before that: the
-//!    acknowledgements come first, so whatever waits afterwards has been left before, or is newer.
-//!    One that the other worker has taken and not yet sent counts as waiting.
-//! 3. What packets teach costs a bounded share of the time: learning waits [`LEARNING_INTERVAL`],
-//!    and four times as long as the last change took, before the next one.
+//! 1. One change is outstanding at a time: [`Switch::apply`] takes `&mut self`, and returns
+//!    when the last worker has acknowledged. The next change is acknowledged only after all
+//!    caches are repaired for this one. It may begin earlier if both are of rules alone and
+//!    the walks for this one are made. So the pipeline keeps at most two versions for repairs.
+//! 2. Before `apply` returns, packets that were answered at `v` and wait for another worker
+//!    are sent. The acknowledgements come first, so a packet waiting afterwards was left
+//!    before them, or is newer. A packet that the other worker has taken and not yet sent
+//!    counts as waiting.
+//! 3. Learning takes a bounded share of the time: the next change for it waits
+//!    [`LEARNING_INTERVAL`], and four times as long as the last one took.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,38 +45,39 @@ use crate::sync::RecvTimeoutError;
 use crate::totals::Totals;
 use crate::v2p::lock;
 
-/// At least so long between two changes that stations cause.
+/// Least time between two changes caused by stations.
 const LEARNING_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Stations that can wait to be made known.
+/// Most stations waiting for the next change.
 const MAX_MOVES: usize = 8_192;
 
-/// How long timeouts and silent stations may go unnoticed.
+/// Longest time for which timeouts and silent stations go unnoticed.
 const TICK: Duration = Duration::from_secs(1);
 
-/// News that one poll looks at, so that it ends.
+/// Most news that one poll handles, so that it ends.
 const NEWS_PER_POLL: usize = 1_024;
 
-/// How often a missing answer is wondered about.
+/// How long to wait for an answer before checking that the worker lives.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// A change that every worker follows, and whose caches may not be repaired.
+/// A change that every worker follows, while some caches may still need repair.
 pub(crate) struct Unsettled {
     delta: Arc<Delta>,
     over: Vec<(RuleId, RemovalReason)>,
     made_at: Instant,
-    /// What was found for each worker; kept so that no worker has to free it.
+    /// The findings for each worker; kept so that no worker has to free them.
     findings: Vec<Option<Arc<Findings>>>,
-    /// By worker: entries to be walked.
+    /// By worker: entries to walk.
     requests: Vec<(usize, Box<Requests>)>,
-    /// What workers have said that are done.
+    /// Reports of the workers that are finished.
     settled: Vec<Settled>,
 }
 
 impl Switch {
-    /// Applies a change: all of it or, on an error, nothing. Returns when every worker follows it.
+    /// Applies a change as a whole; on an error, nothing is done. Returns when every worker
+    /// follows it.
     ///
-    /// Their caches are repaired afterwards, between bursts: see [`Switch::settle`].
+    /// Caches are repaired afterwards, between bursts: see [`Switch::settle`].
     ///
     /// # Errors
     /// If any of its operations cannot be done.
@@ -83,7 +85,7 @@ impl Switch {
         self.apply_because(change, &[])
     }
 
-    /// Waits for news, `timeout` at most, and looks after stations, ports and timeouts.
+    /// Waits for news for at most `timeout`, and handles stations, ports and timeouts.
     pub fn poll(&mut self, timeout: Duration) {
         self.walk();
         let mut wait = timeout.min(TICK);
@@ -116,9 +118,9 @@ impl Switch {
         self.mourn();
     }
 
-    /// Waits until the caches of every worker are repaired after the last change: what rules had
-    /// counted that it removed is known then, and their ends reported. Says what all changes so
-    /// far have taken.
+    /// Waits until the caches of every worker are repaired after the last change. The counts
+    /// of rules that it removed are then known, and their ends reported. Returns the work of
+    /// all changes so far.
     pub fn settle(&mut self) -> Work {
         self.walk();
         while !self.unsettled.is_empty() {
@@ -128,14 +130,14 @@ impl Switch {
         self.maintenance
     }
 
-    /// Asks every worker for what it has counted; rule counters are exact afterwards.
+    /// Collects all counts from every worker; rule counters are exact afterwards.
     pub fn totals(&mut self) -> Totals {
         self.settle();
         let answers = self.ask(|| Command::Report);
         self.sum(answers)
     }
 
-    /// Brings what was counted for these rules to them; no entry is asked that has not met one.
+    /// Brings the counters of these rules up to date; reads only entries that met one of them.
     pub fn count_rules(&mut self, rules: &[RuleId]) {
         self.settle();
         let rules = Arc::new(rules.to_vec());
@@ -147,12 +149,12 @@ impl Switch {
         }
     }
 
-    /// Ends the workers; packets that they have received are sent before.
+    /// Stops the workers; packets that they have received are sent first.
     ///
-    /// The pipeline with its counters remains; a second call gives empty totals.
+    /// The pipeline with its counters remains; a second call returns empty totals.
     pub fn stop(&mut self) -> Totals {
         self.settle();
-        // Once all are held, nobody leaves packets for others any more.
+        // Once all are held, no worker leaves packets for others.
         self.ask(|| Command::Hold);
         let answers = self.ask(|| Command::Stop);
         for handle in self.handles.drain(..) {
@@ -164,13 +166,13 @@ impl Switch {
         self.sum(answers)
     }
 
-    /// Rules that ended and asked for it to be reported, since the last call.
+    /// Reports of ended rules that asked for it, since the last call.
     pub fn take_removals(&mut self) -> Vec<Removal> {
         self.settle();
         self.upkeep.take_removals()
     }
 
-    /// Makes the walks that workers have asked for.
+    /// Makes the walks that workers have requested.
     fn walk(&mut self) {
         let requests = self.unsettled.back_mut();
         let requests = requests.map(|unsettled| std::mem::take(&mut unsettled.requests));
@@ -184,7 +186,7 @@ impl Switch {
         }
     }
 
-    /// Whether a change may be begun while caches are repaired after the last one; invariant 1.
+    /// Whether a change may begin while caches are repaired after the last one (invariant 1).
     fn may_be_begun(&self, change: &Change) -> bool {
         let is_of_rules = |operation: &Operation| {
             matches!(
@@ -251,7 +253,7 @@ impl Switch {
         Ok(Arc::unwrap_or_clone(delta))
     }
 
-    /// Takes the answer of a worker whose caches are repaired; with the last, the change is over.
+    /// Handles the answer of a worker whose caches are repaired; the last one ends the change.
     fn note_settled(&mut self, answer: Answer) {
         let Answer::Settled(settled) = answer else {
             unreachable!("whoever asks for something else waits for the answer");
@@ -267,7 +269,7 @@ impl Switch {
         }
     }
 
-    /// Ends the first of the changes: it is settled everywhere.
+    /// Ends the oldest change: it is settled everywhere.
     fn conclude(&mut self, unsettled: Unsettled) {
         let shared = self.shared.clone();
         for settled in unsettled.settled {
@@ -288,7 +290,7 @@ impl Switch {
         steps::reclaim(&shared.pipeline, delta.version);
     }
 
-    /// Invariant 2.
+    /// Sends the packets that wait for other workers (invariant 2).
     pub(crate) fn drain_exchanges(&mut self) {
         let with_packets = self.handles.iter().zip(&self.shared.exchanges).enumerate();
         let with_packets = with_packets.filter(|(_, (_, exchange))| !exchange.is_empty());
@@ -299,7 +301,7 @@ impl Switch {
         asked.iter().for_each(|_| drop(self.next_answer()));
     }
 
-    /// Tells every worker something, and collects their answers.
+    /// Sends every worker a command, and collects the answers.
     pub(crate) fn ask(&mut self, command: impl Fn() -> Command) -> Vec<Answer> {
         let workers = 0..self.handles.len();
         let ask = |worker| self.tell(worker, command());
@@ -308,12 +310,12 @@ impl Switch {
     }
 
     pub(crate) fn tell(&self, worker: usize, command: Command) {
-        // A worker that is gone is noticed when its answer does not come.
+        // If the worker is gone, its missing answer reveals that.
         let _ = self.handles[worker].commands.send(command);
         self.shared.doorbells[worker].ring();
     }
 
-    /// The next answer to a command; that caches are repaired is noted on the way.
+    /// The next answer to a command; handles reports of repaired caches on the way.
     pub(crate) fn next_answer(&mut self) -> Answer {
         loop {
             match self.receive() {
@@ -342,7 +344,7 @@ impl Switch {
         }
     }
 
-    /// A worker ends only when told to: its panic is ours.
+    /// A worker ends only on command, so an early end is a panic, which is passed on.
     fn mourn(&mut self) {
         let ended = self
             .handles
@@ -392,7 +394,7 @@ impl Switch {
                 }
             }
             News::Port(port, attachment, status) => {
-                // Not of one that has left in the meantime.
+                // Ignores a port that has left in the meantime.
                 let present = self.routes.find(port);
                 if present.is_some_and(|route| route.attachment == attachment) {
                     self.handle_port(port, status);
@@ -404,7 +406,7 @@ impl Switch {
     }
 
     fn handle_station(&mut self, station: Station, port: PortId) {
-        // One for which there is no room now is not known, and so is news again.
+        // A station without room stays unknown, and so is reported again.
         if self.moves.len() < MAX_MOVES {
             let now = self.now();
             self.moves.extend(self.upkeep.see(station, port, now));
@@ -429,7 +431,7 @@ impl Switch {
         }
     }
 
-    /// Makes what packets taught a change of its own, if it is time for that.
+    /// Makes a change of the learned stations, if it is time.
     fn learn(&mut self) {
         let start = self.now();
         if self.moves.is_empty() || start < self.next_learning {
@@ -442,7 +444,7 @@ impl Switch {
         self.next_learning = end + LEARNING_INTERVAL.max((end - start) * 4);
     }
 
-    /// Ends rules whose timeout is over, and forgets stations that have been silent.
+    /// Ends rules whose timeout is over, and forgets silent stations.
     fn tick(&mut self) {
         let now = self.now();
         if let Some(change) = self.upkeep.forget_silent(now) {
@@ -466,7 +468,7 @@ impl Switch {
         }
     }
 
-    /// Applies a change that nobody asked for: of stations and ports, and ends of rules.
+    /// Applies a change of the switch's own: for stations, ports, or ended rules.
     pub(crate) fn apply_own(&mut self, change: &Change, over: &[(RuleId, RemovalReason)]) {
         self.own_changes += 1;
         self.apply_because(change, over)
@@ -476,7 +478,7 @@ impl Switch {
 
 impl Drop for Switch {
     fn drop(&mut self) {
-        // Without commands, workers end by themselves; a panic goes on without waiting for them.
+        // Without commands, workers end by themselves; during a panic they are not waited for.
         let handles: Vec<_> = self.handles.drain(..).collect();
         for (worker, handle) in handles.into_iter().enumerate() {
             drop(handle.commands);
@@ -507,7 +509,8 @@ mod tests {
         Switch::start(config, ports.collect()).expect("it starts")
     }
 
-    /// Else one that takes longer to answer than [`PATIENCE`] would be waited for in vain.
+    /// Otherwise, if another worker takes longer than [`PATIENCE`] to answer, the one that has
+    /// stopped would be taken for panicked.
     #[test]
     fn a_worker_that_has_stopped_ends_when_all_have() {
         let mut switch = start(2);

@@ -1,16 +1,17 @@
-//! How a worker sleeps, and how others wake it.
+//! How a worker sleeps, and how other threads wake it.
 //!
-//! A sleeping worker waits in `poll` for its ports and for an event descriptor of its own. Ringing
-//! is a system call, so who has left something for a worker rings only if it is asleep:
+//! A sleeping worker waits in `poll` for its ports and for an event descriptor. Ringing is a
+//! system call, so a thread that leaves something for a worker rings only if the worker is
+//! asleep:
 //!
 //! ```text
 //!   worker: say "asleep"; fence; look once more; poll; say "awake"
 //!   others: leave something; fence; if "asleep" { say "awake"; ring }
 //! ```
 //!
-//! 1. Either the worker sees what was left when it looks once more, or who left it sees that the
-//!    worker is asleep: both fences are in one order, so no wake-up is lost.
-//! 2. Descriptors are level-triggered: a port that still has something ends the next sleep at
+//! 1. Either the worker sees what was left when it looks once more, or the other thread sees
+//!    that the worker is asleep: both fences are in one order, so no wake-up is lost.
+//! 2. Descriptors are level-triggered: a port that still has packets ends the next sleep at
 //!    once.
 
 use std::io;
@@ -28,7 +29,7 @@ pub(crate) struct Doorbell {
 }
 
 impl Doorbell {
-    /// A doorbell of a worker that is awake.
+    /// Creates the doorbell of a worker that is awake.
     pub(crate) fn new() -> io::Result<Doorbell> {
         Ok(Doorbell {
             bell: Bell::new()?,
@@ -36,7 +37,7 @@ impl Doorbell {
         })
     }
 
-    /// Wakes the worker if it is asleep; call it after leaving something.
+    /// Wakes the worker if it is asleep; must be called after leaving something.
     pub(crate) fn ring(&self) {
         fence(Ordering::SeqCst);
         if self.is_asleep.swap(false, Ordering::SeqCst) {
@@ -44,9 +45,10 @@ impl Doorbell {
         }
     }
 
-    /// Sleeps until a descriptor has something, somebody rings, or `limit` is over.
+    /// Sleeps until a descriptor is ready, the bell rings, or `limit` is over.
     ///
-    /// `has_work` is asked once more before. Gives in `ready` which descriptors had something.
+    /// Checks `has_work` once more before sleeping. Puts the indexes of ready descriptors into
+    /// `ready`.
     pub(crate) fn sleep(
         &self,
         descriptors: &[BorrowedFd<'_>],

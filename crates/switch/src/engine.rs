@@ -7,15 +7,15 @@
 //!   tick(now):              timeouts of rules, silence of stations
 //! ```
 //!
-//! A worker of a running switch follows a change in slices between its bursts. So does an engine
-//! that is told to: [`Engine::start`] in place of `apply`, then [`Engine::step`], with packets
-//! between. `apply` takes all slices at once, unless the maintainer is lazy: then what is left to do
-//! is done a slice after each burst.
+//! A worker of a running switch follows a change in slices between its bursts. An engine can
+//! do the same: [`Engine::start`] instead of `apply`, then [`Engine::step`], with packets in
+//! between. `apply` takes all slices at once, unless the maintainer is lazy: then the rest is
+//! done a slice after each burst.
 //!
-//! 1. When [`Engine::apply`] returns, no packet will be answered at an older version, unless the
-//!    maintainer is lazy.
-//! 2. Rule counters are exact whenever [`Engine::settle`] has just been called.
-//! 3. Time is whatever the caller says; it should not run backwards.
+//! 1. When [`Engine::apply`] returns, no packet will be answered at an older version, unless
+//!    the maintainer is lazy.
+//! 2. Rule counters are exact right after [`Engine::settle`].
+//! 3. The caller supplies the time, which should not run backwards.
 //! 4. One change is followed at a time: the next waits until all entries are right.
 
 use std::sync::Arc;
@@ -39,15 +39,15 @@ use crate::upkeep::Upkeep;
 /// Limits of an engine.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Of its pipeline.
+    /// Limits of the pipeline.
     pub pipeline: thalweg_pipeline::Config,
-    /// Of its caches.
+    /// Limits of the caches.
     pub datapath: thalweg_datapath::Config,
-    /// Packets that can be on their way at once.
+    /// Most packets in flight.
     pub packets: usize,
-    /// Room for each.
+    /// Bytes of room for each packet.
     pub packet_bytes: usize,
-    /// Whether every packet is answered by the interpreter too, and the answers compared.
+    /// Whether the interpreter also answers every packet, and the answers are compared.
     pub is_audited: bool,
     /// Where indexes are built and trained.
     pub long_work: LongWork,
@@ -66,7 +66,7 @@ impl Default for Config {
     }
 }
 
-/// Why an engine cannot be made.
+/// Why an engine cannot be created.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
@@ -75,27 +75,27 @@ pub enum EngineError {
     Datapath(#[from] thalweg_datapath::ConfigError),
 }
 
-/// What a change came to.
+/// The result of a change.
 #[derive(Clone, Debug)]
 pub struct Update {
-    /// What it did to the pipeline.
+    /// What changed in the pipeline.
     pub delta: Delta,
-    /// What the maintainer did to the caches until the change was acknowledged.
+    /// The maintainer's work on the caches until the change was acknowledged.
     pub work: Work,
 }
 
 /// How far an engine has followed a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Packets are answered as before the change.
+    /// Packets are still answered as before the change.
     Preparing,
-    /// The change is acknowledged, and entries are left to be repaired.
+    /// The change is acknowledged; some entries still need repair.
     Repairing,
     /// Nothing is left to do.
     Settled(Work),
 }
 
-/// A change that is made and not yet followed to the end.
+/// A change that is made but not fully followed.
 struct Unsettled {
     delta: Arc<Delta>,
     over: Vec<(RuleId, RemovalReason)>,
@@ -106,7 +106,7 @@ struct Unsettled {
 /// Why a rule ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RemovalReason {
-    /// It was not used for too long.
+    /// It was idle for too long.
     IdleTimeout,
     /// Its time was over.
     HardTimeout,
@@ -114,14 +114,14 @@ pub enum RemovalReason {
     Deleted,
 }
 
-/// A rule that asked for its end to be reported has ended.
+/// The report of an ended rule that asked for it.
 #[derive(Clone, Debug)]
 pub struct Removal {
     /// The rule.
     pub flow: Flow,
     /// Why it ended.
     pub reason: RemovalReason,
-    /// All that it has seen.
+    /// Its final counters.
     pub counters: Counters,
     /// How long it existed.
     pub duration: Duration,
@@ -154,21 +154,21 @@ pub struct Engine {
     upkeep: Upkeep,
     audit: Option<Audit>,
     unsettled: Option<Unsettled>,
-    /// What the only slice of a change of the layout has come to, until it is asked for.
+    /// The result of the only slice of a layout change, until the caller asks for it.
     taken_early: Option<Step>,
     is_lazy: bool,
     bursts: u64,
     place: LongWork,
     long_work: LongWorker,
-    /// Tables may have work: their rules have changed, or a slice has left some.
+    /// Whether tables may have work: their rules have changed, or a slice has left some.
     has_table_work: bool,
 }
 
-/// Bursts between two looks at whether another index would pay.
+/// Bursts between two checks whether another index would pay off.
 const TEND_EVERY: u64 = 1_024;
 
 impl Engine {
-    /// A switch without ports and rules.
+    /// Creates a switch without ports and rules.
     ///
     /// # Errors
     /// If a limit makes no sense.
@@ -213,23 +213,23 @@ impl Engine {
         self.datapath.version()
     }
 
-    /// What was sent and not yet taken.
+    /// Packets that were sent and not yet taken.
     pub fn outbox(&mut self) -> &mut Outbox {
         &mut self.outbox
     }
 
-    /// The comparison with the interpreter, if the engine makes one.
+    /// The audit, if the engine makes one.
     pub fn audit(&self) -> Option<&Audit> {
         self.audit.as_ref()
     }
 
-    /// Compares what is forwarded from now on with the interpreter, if nothing was compared so far.
-    /// What the caches know already is compared as soon as a packet meets it.
+    /// Begins to compare forwarded packets with the interpreter, if that has not begun yet.
+    /// Existing cache entries are compared as soon as a packet meets them.
     pub fn begin_audit(&mut self) {
         self.audit.get_or_insert_with(Audit::new);
     }
 
-    /// Rules that ended and asked for it to be reported, since the last call.
+    /// Reports of ended rules that asked for it, since the last call.
     pub fn take_removals(&mut self) -> Vec<Removal> {
         self.upkeep.take_removals()
     }
@@ -252,7 +252,7 @@ impl Engine {
             .expect("a port can always be removed");
     }
 
-    /// Says whether a port is up.
+    /// Sets whether a port is up.
     pub fn set_port_up(&mut self, port: PortId, is_up: bool, now: Instant) {
         let change = self.upkeep.port_state(&self.pipeline(), port, is_up);
         if let Some(change) = change {
@@ -261,7 +261,7 @@ impl Engine {
         }
     }
 
-    /// Forwards packets into the outbox; what they taught takes effect afterwards.
+    /// Forwards packets into the outbox; learned stations take effect afterwards.
     pub fn forward(&mut self, packets: &mut Vec<Packet>, now: Instant) {
         if self.audit.is_some() {
             self.forward_audited(packets, now);
@@ -281,12 +281,12 @@ impl Engine {
         }
     }
 
-    /// The same, with every answer compared with the interpreter's.
+    /// The same, comparing every answer with the interpreter's.
     fn forward_audited(&mut self, packets: &mut Vec<Packet>, now: Instant) {
         let Some(mut audit) = self.audit.take() else {
             return;
         };
-        // What has been acknowledged is what counts, whatever version the caches think they have.
+        // The acknowledged version counts, whatever version the caches have.
         let version = match &self.unsettled {
             Some(unsettled) if !unsettled.is_acknowledged => self.datapath.version(),
             _ => self.pipeline().version(),
@@ -306,7 +306,7 @@ impl Engine {
         self.audit = Some(audit);
     }
 
-    /// Makes what packets taught a change of its own.
+    /// Makes a change of the learned stations.
     fn learn(&mut self, now: Instant) {
         if self.outbox.learned.is_empty() {
             return;
@@ -323,7 +323,7 @@ impl Engine {
         }
     }
 
-    /// Applies a change: all of it or, on an error, nothing.
+    /// Applies a change as a whole; on an error, nothing is done.
     ///
     /// # Errors
     /// If any of its operations cannot be done.
@@ -347,19 +347,19 @@ impl Engine {
             _ => Work::default(),
         };
         let delta = Arc::unwrap_or_clone(delta);
-        // Before the first packet there is nothing to be done meanwhile.
+        // Before the first packet there is no work to interleave with.
         if self.place == LongWork::Inline || self.bursts == 0 {
             self.train();
         }
         Ok(Update { delta, work })
     }
 
-    /// Figures of the megaflows' learned index, if they are in one.
+    /// Figures of the megaflows' learned index, if there is one.
     pub fn learned(&self) -> Option<LearnedStatistics> {
         self.datapath.learned()
     }
 
-    /// Gives caches and tables better indexes for which it is time, here and now.
+    /// Improves the indexes of caches and tables that are due, on this thread, to the end.
     pub fn train(&mut self) {
         loop {
             match self.datapath.tend(usize::MAX) {
@@ -385,7 +385,7 @@ impl Engine {
         self.has_table_work = false;
     }
 
-    /// A slice of work for indexes, whose long parts a thread does.
+    /// Does a slice of work for indexes; a thread does the long parts.
     fn tend(&mut self) {
         if let Some(outcome) = self.long_work.take_finished(self.bursts) {
             self.install(outcome);
@@ -393,7 +393,7 @@ impl Engine {
         if let thalweg_datapath::Tending::Job(training) = self.datapath.tend(SLICE_STEPS) {
             self.long_work.push(Long::Caches(0, training));
         }
-        // Tables whose rules stay may still find another index worth its while, if seldom.
+        // Tables whose rules do not change may still profit from another index, but rarely.
         if self.has_table_work || self.bursts.is_multiple_of(TEND_EVERY) {
             let tending = self.pipeline_mut().tend(SLICE_STEPS);
             self.has_table_work = !matches!(tending, Tending::Idle);
@@ -416,22 +416,22 @@ impl Engine {
         }
     }
 
-    /// Waits until no thread works for the indexes of this engine.
+    /// Waits until no thread works on the indexes of this engine.
     pub fn finish_long_work(&mut self) {
         if let Some(outcome) = self.long_work.wait(self.bursts) {
             self.install(outcome);
         }
     }
 
-    /// What building and training indexes has taken.
+    /// The cost of building and training indexes.
     pub fn long_work(&self) -> LongWorkStatistics {
         self.long_work.statistics()
     }
 
     /// Makes a change, and begins to follow it: [`Engine::step`] does the rest.
     ///
-    /// A change that gives keys another layout is followed to the end at once: no packet can be
-    /// answered as before.
+    /// A change of the layout is followed to the end at once, as no packet can be answered as
+    /// before.
     ///
     /// # Errors
     /// If any of its operations cannot be done.
@@ -466,7 +466,7 @@ impl Engine {
         Ok(delta)
     }
 
-    /// One slice of following the last change.
+    /// Does one slice of following the last change.
     pub fn step(&mut self) -> Step {
         if let Some(done) = self.taken_early.take() {
             return done;
@@ -479,7 +479,8 @@ impl Engine {
                 Step::Repairing
             }
             Progress::Settled { work, ledger, .. } => {
-                // No entry has met a removed rule any more: all it has counted is in the ledger.
+                // No entry depends on a removed rule any more: all its counts are in the
+                // ledger.
                 self.settle_ledger(ledger);
                 if let Some(Unsettled {
                     delta,
@@ -497,25 +498,25 @@ impl Engine {
         }
     }
 
-    /// The entries that wait for their repair, if they are many, as requests to walk them: from
-    /// then on they wait until [`Engine::accept`].
+    /// Requests walks of the entries that wait for repair, if there are many; they then wait
+    /// until [`Engine::accept`].
     ///
-    /// The control side of a running switch makes the walks while its workers forward; whoever has
-    /// one thread only gains nothing by it.
+    /// The control side of a running switch makes the walks while its workers forward. On a
+    /// single thread this gains nothing.
     pub fn request_walks(&mut self) -> Option<Requests> {
         self.datapath.request_walks()
     }
 
-    /// Makes walks that were asked for, if the caches keep a record of what entries depend on.
+    /// Makes requested walks, if the caches keep a record of what entries depend on.
     pub fn walk(&self, requests: &Requests) -> Option<Walks> {
         let index = self.datapath.index()?;
         Some(index.walk(&mut Walker::default(), &self.pipeline(), requests))
     }
 
-    /// Takes the walks that were asked for.
+    /// Accepts the requested walks.
     ///
     /// # Panics
-    /// If they are not of the change that is being followed.
+    /// If they are not of the change being followed.
     pub fn accept(&mut self, walks: Walks) {
         self.datapath.accept(walks);
     }
@@ -527,7 +528,7 @@ impl Engine {
         }
     }
 
-    /// Ends rules whose timeout is over, and forgets stations that have been silent.
+    /// Ends rules whose timeout is over, and forgets silent stations.
     pub fn tick(&mut self, now: Instant) {
         if let Some(change) = self.upkeep.forget_silent(now) {
             self.apply(&change, now)
@@ -544,14 +545,14 @@ impl Engine {
         }
     }
 
-    /// Brings what entries have counted to the rules, tables and groups they met.
+    /// Credits what entries have counted to the rules, tables and groups they met.
     pub fn settle(&mut self) {
         self.finish();
         let ledger = self.datapath.gather();
         self.settle_ledger(ledger);
     }
 
-    /// Brings what was counted for these rules to them, and asks no entry that has not met one.
+    /// Brings the counters of these rules up to date; reads only entries that met one of them.
     pub fn settle_rules(&mut self, rules: &[RuleId]) {
         self.finish();
         let ledger = self.datapath.gather_rules(rules);

@@ -1,15 +1,15 @@
-//! How packets get to ports of another worker: by exchange.
+//! Exchanges: how packets reach ports of another worker.
 //!
 //! A packet and a spare buffer change places, twice: the sender leaves its packet and takes a
-//! spare, the receiver takes the packet and leaves a spare. So every pool stays as full as it was,
+//! spare, the receiver takes the packet and leaves a spare. So every pool stays equally full,
 //! nothing is copied or allocated, and the queue holds as many packets as it was given spares.
 //!
-//! 1. Waiting packets and spares are always `capacity` in number. Without a spare, a packet is
+//! 1. Waiting packets and spares always add up to `capacity`. Without a spare, a packet is
 //!    refused; the sender counts it.
-//! 2. The lock is taken once per burst; who finds [`Exchange::has_packets`] false takes none.
+//! 2. The lock is taken once per burst, and not at all if [`Exchange::has_packets`] is false.
 //! 3. Packets of one sender stay in order.
-//! 4. A packet that was collected is on its way until the receiver says [`Exchange::note_sent`]:
-//!    who finds [`Exchange::is_empty`] knows that whatever was left before has been sent.
+//! 4. A collected packet is in flight until the receiver calls [`Exchange::note_sent`]. So
+//!    when [`Exchange::is_empty`] holds, everything left before has been sent.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -19,24 +19,24 @@ use thalweg_packet::{Packet, PacketPool};
 
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard};
 
-/// Packets on their way to the ports of one worker.
+/// Packets in flight to the ports of one worker.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     queue: Mutex<Queue>,
     waiting: AtomicUsize,
-    /// Whether the receiver has packets that it has not sent.
+    /// Whether the receiver holds packets that it has not sent.
     is_sending: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Queue {
-    /// Each with the place of its port among those of the worker.
+    /// Each with its port's place among the worker's ports.
     waiting: VecDeque<(usize, Packet)>,
     spares: Vec<Packet>,
 }
 
 impl Exchange {
-    /// For `capacity` packets of `packet_bytes` each.
+    /// Creates an exchange for `capacity` packets of `packet_bytes` each.
     pub(crate) fn new(capacity: usize, packet_bytes: usize) -> Exchange {
         let spares = (0..capacity).map(|_| Packet::with_capacity(packet_bytes));
         Exchange {
@@ -49,7 +49,8 @@ impl Exchange {
         }
     }
 
-    /// Leaves packets for the worker; says how many were refused. Buffers go to `pool`.
+    /// Leaves packets for the worker; returns how many were refused, whose buffers go to
+    /// `pool`.
     pub(crate) fn leave(&self, packets: &mut Vec<(usize, Packet)>, pool: &mut PacketPool) -> u64 {
         let mut queue = self.lock();
         let mut refused = 0;
@@ -69,30 +70,30 @@ impl Exchange {
         refused
     }
 
-    /// Whether anything waits.
+    /// Whether packets wait.
     pub(crate) fn has_packets(&self) -> bool {
         self.waiting() > 0
     }
 
-    /// Whether nothing waits, and whatever was collected has been sent.
+    /// Whether no packets wait, and all collected ones have been sent.
     pub(crate) fn is_empty(&self) -> bool {
-        // In this order: what does not wait any more was on its way before.
+        // The order matters: a packet that no longer waits was marked as in flight before.
         !self.has_packets() && !self.is_sending.load(Ordering::Acquire)
     }
 
-    /// Says that all packets which were collected have been sent.
+    /// Records that all collected packets have been sent.
     pub(crate) fn note_sent(&self) {
         self.is_sending.store(false, Ordering::Release);
     }
 
-    /// How many packets wait.
+    /// The number of waiting packets.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Acquire)
     }
 
-    /// Gives up to `limit` packets to `take`, each for a spare of `pool`; says how many.
+    /// Passes up to `limit` packets to `take`, each for a spare of `pool`; returns how many.
     ///
-    /// If there are any, [`Exchange::note_sent`] is to follow.
+    /// If there are any, the caller must call [`Exchange::note_sent`] afterwards.
     pub(crate) fn collect(
         &self,
         limit: usize,
@@ -120,7 +121,7 @@ impl Exchange {
         count
     }
 
-    /// Drops up to `limit` packets, whose buffers become spares; says how many.
+    /// Drops up to `limit` packets, whose buffers become spares; returns how many.
     pub(crate) fn discard(&self, limit: usize) -> usize {
         let mut queue = self.lock();
         let count = limit.min(queue.waiting.len());
@@ -130,7 +131,7 @@ impl Exchange {
         count
     }
 
-    /// A panic elsewhere leaves the queue whole but for one buffer.
+    /// A panic elsewhere leaves the queue intact except for one buffer.
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -156,7 +157,7 @@ mod tests {
         assert!(exchange.has_packets());
         let mut taken = Vec::new();
         let mut take = |place, packet: Packet| taken.push((place, packet.bytes().to_vec(), packet));
-        // One spare, one packet at a time.
+        // One spare: one packet at a time.
         assert_eq!(exchange.collect(32, &mut receiver, &mut take), 1);
         assert_eq!(exchange.collect(32, &mut receiver, &mut take), 0);
         receiver.put(Packet::with_capacity(64));

@@ -1,11 +1,11 @@
-//! Ports, workers, control and datapath: a running switch.
+//! A running switch: ports, workers, control side and datapath.
 //!
-//! [`Engine`] is a whole switch on one thread and without a clock: a pipeline, one datapath, what
-//! packets teach, and timeouts, driven by the time its caller hands in. Replays, demonstrations,
-//! benchmarks and most tests use it as it is.
+//! [`Engine`] is a whole switch on one thread and without a clock: a pipeline, one datapath,
+//! learning, and timeouts, driven by the caller's time. Replays, demonstrations, benchmarks
+//! and most tests use it.
 //!
-//! [`Switch`] is the running one: real ports, a thread for each worker, and a clock. A change that
-//! it has acknowledged is followed by every packet from then on.
+//! [`Switch`] is the running one, with real ports, a thread for each worker, and a clock. Once
+//! it has acknowledged a change, every packet follows it.
 
 mod aging;
 mod audit;

@@ -1,8 +1,8 @@
 //! Builds and trains the indexes of an engine, between two packets or on a thread.
 //!
-//! Caches and tables give long work as a value, which owns what it needs. A running switch does it
-//! on a thread ([`crate::training`]); an engine does it where [`LongWork`] says. On a thread,
-//! packets go on meanwhile:
+//! Caches and tables hand out long work as a value that owns what it needs. A running switch
+//! does it on a thread ([`crate::training`]); an engine does it where [`LongWork`] says. With
+//! a thread, forwarding continues meanwhile:
 //!
 //! ```text
 //!   every SLICE_EVERY bursts:  install what the thread has finished
@@ -11,10 +11,10 @@
 //! ```
 //!
 //! 1. One job is done at a time.
-//! 2. A job begins no sooner than [`PAUSES`] times as many bursts after the end of the last one as
-//!    passed while that was done. So long work takes a bounded share of a processor.
-//! 3. The answer to a packet does not depend on where the work is done. Which of several entries
-//!    that say the same gives the answer may depend on it.
+//! 2. After a job, the next begins no sooner than [`PAUSES`] times as many bursts later as
+//!    passed during that job. So long work takes a bounded share of a processor.
+//! 3. The answer to a packet does not depend on where the work is done. If several entries
+//!    give that answer, the one used may depend on it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -24,9 +24,9 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::sync::{JoinHandle, spawn};
 use crate::training::{Long, Outcome};
 
-/// Bursts between two looks at long work that is done on a thread.
+/// Bursts between two checks of long work on a thread.
 pub(crate) const SLICE_EVERY: u64 = 4;
-/// Entries or rules of a slice, about.
+/// Approximate entries or rules in a slice.
 pub(crate) const SLICE_STEPS: usize = 256;
 /// Invariant 2.
 const PAUSES: u64 = 4;
@@ -34,23 +34,23 @@ const PAUSES: u64 = 4;
 /// Where an engine builds and trains indexes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LongWork {
-    /// Between two packets: two runs of the same packets are the same in every step.
+    /// Between two packets: two runs of the same packets take exactly the same steps.
     #[default]
     Inline,
-    /// On a thread, while packets go on, as in a running switch.
+    /// On a thread, while forwarding continues, as in a running switch.
     Thread,
 }
 
-/// What long work has taken.
+/// The cost of long work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LongWorkStatistics {
-    /// Jobs that were done.
+    /// Finished jobs.
     pub jobs: u64,
     /// Processor time of these jobs.
     pub processor_time: Duration,
 }
 
-/// The job that a thread does.
+/// The job in progress on a thread.
 struct Running {
     started_at: u64,
     thread: JoinHandle<(Outcome, Duration)>,
@@ -61,13 +61,13 @@ struct Running {
 pub(crate) struct LongWorker {
     waiting: VecDeque<Long>,
     running: Option<Running>,
-    /// The burst before which no job starts.
+    /// No job starts before this burst.
     next_start: u64,
     statistics: LongWorkStatistics,
 }
 
 impl LongWorker {
-    /// What it has taken so far.
+    /// The cost so far.
     pub(crate) fn statistics(&self) -> LongWorkStatistics {
         self.statistics
     }
@@ -79,12 +79,13 @@ impl LongWorker {
         outcome
     }
 
-    /// Accepts a job for the thread.
+    /// Queues a job for the thread.
     pub(crate) fn push(&mut self, long: Long) {
         self.waiting.push_back(long);
     }
 
-    /// Starts the next job at this burst if it may start; gives it back if there is no thread for it.
+    /// Starts the next job at this burst, if allowed; if no thread can be started, does the
+    /// job and returns its outcome.
     pub(crate) fn start(&mut self, burst: u64) -> Option<Outcome> {
         // Invariants 1 and 2.
         if self.running.is_some() || burst < self.next_start {
@@ -105,12 +106,12 @@ impl LongWorker {
                 });
                 None
             }
-            // The engine has nobody to try later, so its caller waits.
+            // The engine cannot retry later, so its caller waits.
             Err(_) => Some(self.run(long)),
         }
     }
 
-    /// What the thread has finished, if it has.
+    /// Takes the thread's outcome, if it is finished.
     pub(crate) fn take_finished(&mut self, burst: u64) -> Option<Outcome> {
         let is_finished = |running: &mut Running| running.thread.is_finished();
         let running = self.running.take_if(is_finished)?;
@@ -142,16 +143,16 @@ impl LongWorker {
 }
 
 impl Drop for LongWorker {
-    /// Leaves no thread behind that would take time from what comes next.
+    /// Waits for the thread, so that none takes time from what comes next.
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
-            // Its outcome is not wanted, and a panic in it is of no one's concern any more.
+            // Its outcome is not needed, and a panic in it no longer matters.
             let _ = running.thread.join();
         }
     }
 }
 
-/// Does a job, and says how much processor time of this thread it took.
+/// Does a job, and measures its processor time on this thread.
 fn measured(long: Long) -> (Outcome, Duration) {
     let start = processor_time();
     let outcome = long.run();

@@ -1,10 +1,11 @@
-//! What control and workers tell each other.
+//! Messages between control side and workers.
 //!
-//! Commands go to every worker, and each but one gives one answer; one command is outstanding at a time,
-//! so their channels need little room. A change that was followed is answered twice: when the
-//! worker has moved to the new version, and when its caches are repaired, which the next report
-//! waits for, and the change after the next. News are what workers say unasked: their channel is
-//! bounded, and what does not fit is counted by the worker and said again later.
+//! Commands go to every worker, and each command but one has one answer. One command is
+//! outstanding at a time, so their channels need little room. A change has two answers: one
+//! when the worker has moved to the new version, and one when its caches are repaired. The
+//! next report waits for the second, and so does the change after the next. News are sent
+//! unasked. Their channel is bounded; the worker counts what does not fit, and sends it again
+//! later.
 
 use std::sync::Arc;
 
@@ -18,70 +19,70 @@ use thalweg_pipeline::{Delta, Notice, RuleId, Station, Version};
 use crate::ports::{Attached, Routes};
 use crate::totals::WorkerCounters;
 
-/// What a worker is asked between two bursts.
+/// A command to a worker, handled between two bursts.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// To follow the change that was just published; what it affects has been searched for, if
-    /// the worker keeps a record of that.
+    /// Follow the change just published; with the findings of its search, if the worker keeps
+    /// a record.
     Advance(Arc<Delta>, Option<Arc<Findings>>),
-    /// To go on repairing with the walks that it has asked for. No answer follows but that all
-    /// entries are right.
+    /// Continue repairing with the requested walks. The only answer is that all entries are
+    /// right.
     Walked(Box<Walks>),
-    /// To wait for the next command, and to ask the pipeline nothing until then.
+    /// Wait for the next command, without using the pipeline.
     Hold,
-    /// To go on after a hold.
+    /// Continue after a hold.
     Release,
-    /// To send what other workers have left.
+    /// Send what other workers have left.
     Drain,
-    /// To say what it has counted, caches and ports and all.
+    /// Report all counts, of caches and ports.
     Report,
-    /// To say what it has counted for these rules.
+    /// Report the counts for these rules.
     Count(Arc<Vec<RuleId>>),
-    /// To say whether these rules were used after these times.
+    /// Report whether these rules were used after these times.
     Uses(Arc<Vec<(RuleId, Instant)>>),
-    /// To take a port over, at this place.
+    /// Take over a port, at this place.
     Attach(usize, Box<Attached>),
-    /// To hand out the port at this place.
+    /// Hand back the port at this place.
     Detach(usize),
-    /// To send by these routes from now on.
+    /// Send by these routes from now on.
     Route(Arc<Routes>),
-    /// To put a training of its caches to use.
+    /// Install a training of its caches.
     Install(Arc<Learnt>),
-    /// To send what others have left, to report, and to end.
+    /// Send what others have left, report, and end.
     Stop,
 }
 
 /// A worker's answer.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// Its packets are answered at the version that the change has made. If it has many entries to
-    /// repair: by worker, those that it asks to be walked.
+    /// Its packets are answered at the change's version. If it has many entries to repair: its
+    /// number, and the walks it requests.
     Advanced(Option<(usize, Box<Requests>)>),
-    /// All its entries are right; what those had counted that were evicted or repaired comes with
-    /// that.
+    /// All its entries are right; includes the counts of entries that were evicted or
+    /// repaired.
     Settled(Settled),
-    /// It has done as it was told.
+    /// The command is done.
     Done,
-    /// The port that was to be handed out.
+    /// The port handed back.
     Detached(Box<Attached>),
-    /// What it has counted.
+    /// All its counts.
     Report(Box<Report>),
-    /// What was asked to be counted.
+    /// The requested counts.
     Counted(Ledger),
-    /// By rule: a use, if there was one.
+    /// For each rule: a use, if there was one.
     Used(Vec<Option<Instant>>),
 }
 
-/// What it took to follow a change, and what was counted at the version before.
+/// The work of following a change, and the counts at the previous version.
 #[derive(Debug)]
 pub(crate) struct Settled {
-    /// The version that the change made.
+    /// The version of the change.
     pub(crate) version: Version,
     pub(crate) work: Work,
     pub(crate) ledger: Ledger,
 }
 
-/// What a worker has counted since it started; the ledger since the last report.
+/// A worker's counts since it started; the ledger is since the last report.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) ports: Vec<(PortId, PortStatus, PortCounters)>,
@@ -94,28 +95,28 @@ pub(crate) struct Report {
     pub(crate) choice: CacheChoice,
 }
 
-/// What a worker says unasked.
+/// What a worker sends unasked.
 #[derive(Debug)]
 pub(crate) enum News {
     /// Stations were seen.
     Learned(Vec<(Station, PortId)>),
-    /// A port is in another state; which of those that had the number, one after the other.
+    /// A port's state changed; the second field tells apart ports that had the same number.
     Port(PortId, u64, PortStatus),
-    /// Caches of this worker have long work, which is to be done elsewhere.
+    /// The worker's caches have a long job, to be done elsewhere.
     Training(usize, Box<Training>),
-    /// There is something to look after: packets for the controller, or what a caller knows.
+    /// Something needs attention: packets for the controller, or something known to a caller.
     Attention,
 }
 
 /// A packet for the controller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PacketIn {
-    /// Why it was sent there, how long it was, and what was asked to be sent along.
+    /// Why it was sent, its length, and the data to send along.
     pub notice: Notice,
     /// The port that received it.
     pub in_port: PortId,
-    /// When that was.
+    /// When it was received.
     pub received_at: Instant,
-    /// The packet, or as much of it as was asked for.
+    /// The packet, or as much of it as requested.
     pub bytes: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-//! A switch whose packets a P4 program answers: ports, one worker, and the program of a session.
+//! A switch that runs a P4 program: ports, one worker, and the program of a session.
 //!
 //! ```text
 //!   loop:
@@ -8,12 +8,12 @@
 //!     nothing came for a while: sleep
 //! ```
 //!
-//! 1. What a burst leads to has been sent, or is with the server, before the program is let go: so
-//!    a change that is acknowledged is met by every packet that is sent afterwards.
-//! 2. The worker waits for nobody but a session that writes; what the server has no room for is
-//!    counted there ([`Notices::dropped`]).
-//! 3. Ports come and go between two rounds. One that has left sends and receives nothing, what it
-//!    has counted stays in the totals, and it is closed by who asked for that.
+//! 1. Everything a burst leads to is sent, or with the server, before the program is released.
+//!    So every packet sent after a change is acknowledged follows that change.
+//! 2. The worker waits only for a session that writes. The server counts what it has no room
+//!    for ([`Notices::dropped`]).
+//! 3. Ports are added and removed between two rounds. A removed port sends and receives
+//!    nothing, its counts stay in the totals, and the thread that removed it closes it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -34,7 +34,7 @@ use crate::switch::SwitchError;
 use crate::sync::{AtomicBool, JoinHandle, Mutex, Receiver, Sender, bounded, spawn};
 use crate::totals::PlugCounters;
 
-/// What the worker is asked to do with its ports; an answer follows each.
+/// A request to the worker about its ports; an answer follows each.
 enum Plugging {
     Attach(Box<Attached>),
     Detach(PortId),
@@ -42,24 +42,25 @@ enum Plugging {
 
 /// Rounds without a packet after which the worker sleeps.
 const IDLE_ROUNDS: u32 = 64;
-/// How often ports are asked whether they are up.
+/// How often port status is checked.
 const STATUS_INTERVAL: Duration = Duration::from_millis(100);
-/// For how long a descriptor is not believed that was ready when nothing came.
+/// How long a descriptor is ignored that was ready when no packet came.
 const QUIET_TIME: Duration = Duration::from_millis(10);
-/// Sleep between asking ports that cannot be polled: at first, and at last when nothing comes.
+/// Sleep between checks of ports that cannot be polled: at first, and at most when nothing
+/// comes.
 const SHORTEST_NAP: Duration = Duration::from_micros(100);
 const LONGEST_NAP: Duration = Duration::from_millis(2);
 
 /// Limits of a P4 switch.
 #[derive(Clone, Copy, Debug)]
 pub struct P4Config {
-    /// Buffers for packets, those that ports keep at hand included.
+    /// Buffers for packets, including those that ports keep ready.
     pub packets: usize,
-    /// Their size at first, in bytes; they grow.
+    /// Their initial size in bytes; they can grow.
     pub packet_bytes: usize,
 }
 
-/// What wakes the worker; made before it, as the program's other end needs it.
+/// Wakes the worker; created before it, as the program's other end needs it.
 #[derive(Clone, Debug)]
 pub struct P4Waker(Arc<Flags>);
 
@@ -68,12 +69,12 @@ struct Flags {
     doorbell: Doorbell,
     is_stopping: AtomicBool,
     is_finished: AtomicBool,
-    /// Ports whose interface was deleted, for who attached them.
+    /// Ports whose interface was deleted, for the thread that attached them.
     gone: Mutex<Vec<PortId>>,
 }
 
 impl P4Waker {
-    /// A waker of a worker that is yet to start.
+    /// Creates the waker of a worker that is not started yet.
     ///
     /// # Errors
     /// If the system has no more descriptors.
@@ -86,41 +87,41 @@ impl P4Waker {
         })))
     }
 
-    /// Wakes the worker, if it sleeps.
+    /// Wakes the worker if it sleeps.
     pub fn wake(&self) {
         self.0.doorbell.ring();
     }
 }
 
-/// What a P4 switch has done.
+/// Counters of a P4 switch.
 #[derive(Clone, Debug, Default)]
 pub struct P4Totals {
-    /// Packets that the program was run on, those of the controller included.
+    /// Packets that the program processed, including those from the controller.
     pub packets: u64,
-    /// Packets that the controller sent.
+    /// Packets from the controller.
     pub from_controller: u64,
     /// Packets for the controller.
     pub to_controller: u64,
-    /// Packets that were dropped, by reason.
+    /// Dropped packets, by reason.
     pub drops: BTreeMap<&'static str, u64>,
-    /// What the cache of the program's traversals has done, if there is one.
+    /// Counters of the cache of the program's traversals, if there is one.
     pub traversals: Option<CacheStatistics>,
-    /// What became of its behaviours, and how many are remembered, if they are.
+    /// Counters of its behaviours, and how many are remembered, if they are.
     pub behaviors: Option<(BehaviorCounts, usize)>,
-    /// Ports, in the order in which they were given; those that have left too, as gone.
+    /// Ports, in the order given; removed ones too, as gone.
     pub ports: Vec<(PortId, PortStatus, PortCounters)>,
-    /// Ports that came and went.
+    /// Ports added and removed.
     pub plugs: PlugCounters,
 }
 
-/// A P4 switch that runs.
+/// A running P4 switch.
 pub struct P4Switch {
     waker: P4Waker,
     worker: Option<JoinHandle<P4Totals>>,
     commands: Sender<Plugging>,
-    /// A port that was handed out, if one was asked for and there.
+    /// The port handed back, if the request was for one and it exists.
     answers: Receiver<Option<Box<Attached>>>,
-    /// Numbers of the ports that are there.
+    /// Numbers of the current ports.
     present: Vec<PortId>,
     packets: usize,
     former: BTreeMap<PortId, PortCounters>,
@@ -128,7 +129,7 @@ pub struct P4Switch {
 }
 
 impl P4Switch {
-    /// Starts the worker; `start` is when [`Instant::ZERO`] was.
+    /// Starts the worker; `start` is the time of [`Instant::ZERO`].
     ///
     /// # Errors
     /// If the thread cannot be started.
@@ -177,17 +178,17 @@ impl P4Switch {
         })
     }
 
-    /// Whether the switch has a port of this number; one whose interface is gone it has not, once
-    /// that was looked after.
+    /// Whether the switch has a port with this number. False for a deleted interface, once
+    /// [`P4Switch::look_after_ports`] has seen it.
     pub fn has_port(&self, number: PortId) -> bool {
         self.present.contains(&number)
     }
 
-    /// Takes away the ports whose interfaces were deleted.
+    /// Removes the ports whose interfaces were deleted.
     pub fn look_after_ports(&mut self) {
         let gone = match self.waker.0.gone.lock() {
             Ok(mut gone) => std::mem::take(&mut *gone),
-            Err(_) => return, // The worker has panicked, which is told elsewhere.
+            Err(_) => return, // The worker has panicked, which is reported elsewhere.
         };
         for number in gone {
             self.plugs.gone += u64::from(self.detach(number));
@@ -197,7 +198,7 @@ impl P4Switch {
     /// Adds a port.
     ///
     /// # Errors
-    /// If there is a port of this number, or the worker has too few packets for one more.
+    /// If a port with this number exists, or the worker has too few packets for one more.
     pub fn attach(&mut self, port: SwitchPort) -> Result<(), SwitchError> {
         let number = port.number;
         if self.has_port(number) {
@@ -219,7 +220,7 @@ impl P4Switch {
         Ok(())
     }
 
-    /// Takes a port away; says whether there was one. It is closed when this returns.
+    /// Removes a port; returns whether it existed. It is closed when this returns.
     pub fn detach(&mut self, number: PortId) -> bool {
         if !self.has_port(number) {
             return false;
@@ -233,27 +234,27 @@ impl P4Switch {
         true
     }
 
-    /// Has the worker do something with its ports; nothing comes of it if the worker has ended.
+    /// Sends a request to the worker and waits for the answer; `None` if the worker has ended.
     fn ask(&self, command: Plugging) -> Option<Box<Attached>> {
         self.commands.send(command).ok()?;
         self.waker.wake();
         self.answers.recv().ok()?
     }
 
-    /// Whether every port from which packets are expected has given all it had.
+    /// Whether every source has delivered all its packets.
     pub fn is_finished(&self) -> bool {
         self.waker.0.is_finished.load(Ordering::SeqCst)
     }
 
-    /// Whether the worker has ended before it was told to: it has panicked.
+    /// Whether the worker has ended before it was told to, because it panicked.
     pub fn has_failed(&self) -> bool {
         self.worker.as_ref().is_some_and(JoinHandle::is_finished)
     }
 
-    /// Ends the worker; what it has done.
+    /// Stops the worker and returns its totals.
     ///
     /// # Panics
-    /// If the worker has.
+    /// If the worker has panicked.
     pub fn stop(mut self) -> P4Totals {
         self.waker.0.is_stopping.store(true, Ordering::SeqCst);
         self.waker.wake();
@@ -316,7 +317,7 @@ struct P4Worker {
     ready: Vec<usize>,
     next_status_check: Instant,
     nap: Duration,
-    /// Who makes a better index for the program, if there is work.
+    /// The thread that improves the program's index, if there is work.
     training: Option<JoinHandle<()>>,
 }
 
@@ -344,7 +345,8 @@ impl P4Worker {
         Instant::ZERO + self.start.elapsed()
     }
 
-    /// One burst from each port and from the controller; how many packets there were.
+    /// Handles one burst from each port and from the controller; returns the number of
+    /// packets.
     fn round(&mut self) -> usize {
         let now = self.now();
         if now >= self.next_status_check {
@@ -377,7 +379,7 @@ impl P4Worker {
                 None => program.take_training(),
                 Some(_) => None,
             };
-            // Invariant 1: it is let go here.
+            // Invariant 1: the program is released here.
             drop(program);
             if let Some(training) = training {
                 self.train(training);
@@ -389,7 +391,7 @@ impl P4Worker {
         count
     }
 
-    /// Has a better index made for the program, on a thread that brings it back.
+    /// Improves the program's index on a thread, which also installs it.
     fn train(&mut self, training: Training) {
         let forwarder = self.forwarder.clone();
         let work = move || forwarder.install(training.run());
@@ -406,7 +408,7 @@ impl P4Worker {
         }
     }
 
-    /// Packets that the controller sent.
+    /// Processes packets from the controller.
     fn run_injected(&mut self, forwarder: &Forwarder, now: Instant) -> usize {
         let Some(port) = forwarder.cpu_port() else {
             return 0;
@@ -425,7 +427,7 @@ impl P4Worker {
         count
     }
 
-    /// Hands on what one packet led to.
+    /// Delivers the results of one packet.
     fn deliver(&mut self, program: &Burst<'_>) {
         let cpu_port = self.forwarder.cpu_port();
         let mut outbox = std::mem::take(&mut self.outbox);
@@ -484,7 +486,7 @@ impl P4Worker {
         self.flags.is_finished.store(is_finished, Ordering::SeqCst);
     }
 
-    /// Invariant 3.
+    /// Adds or removes a port (invariant 3).
     fn plug(&mut self, command: Plugging) {
         let answer = match command {
             Plugging::Attach(port) => {
@@ -508,7 +510,7 @@ impl P4Worker {
         let _ = self.answers.send(answer);
     }
 
-    /// Sleeps until something comes, somebody rings, or ports are to be looked at.
+    /// Sleeps until a packet comes, the bell rings, or ports must be checked.
     fn sleep(&mut self) {
         let now = self.now();
         let mut limit = self.next_status_check - now;

@@ -1,4 +1,4 @@
-//! Ports that come and go while the switch runs.
+//! Adds and removes ports while the switch runs.
 //!
 //! ```text
 //!   attach: the worker with the fewest ports takes it over; every worker learns the way to it;
@@ -7,12 +7,13 @@
 //!           every worker forgets the way; what was left for it is sent; its worker hands it out
 //! ```
 //!
-//! A port whose interface was deleted is detached by itself: it will not carry packets again. Its
-//! owner sees that it is missing ([`Switch::has_port`]), and may attach another of the number.
+//! A port whose interface was deleted is detached automatically: it will not carry packets
+//! again. Its owner sees that it is missing ([`Switch::has_port`]), and may attach another
+//! with the number.
 //!
-//! 1. A place is given to another port only when no packet is on its way there: the ways are
-//!    forgotten first, and then the exchanges are drained.
-//! 2. What a port has counted stays in the totals when it has left, under its number.
+//! 1. A place is reused for another port only when no packet is in flight to it: the routes
+//!    are removed first, and then the exchanges are drained.
+//! 2. The counts of a removed port stay in the totals, under its number.
 //! 3. A port is closed on the control side: no worker waits for the kernel.
 
 use std::collections::BTreeMap;
@@ -27,19 +28,19 @@ use crate::ports::{Attached, Route, SwitchPort};
 use crate::switch::{Switch, SwitchError, announcement};
 use crate::totals::{PlugCounters, PortTotals, Totals};
 
-/// What a switch remembers of ports that came and went.
+/// A record of ports added and removed.
 #[derive(Debug)]
 pub(crate) struct Plugs {
-    /// What ports have counted that have left.
+    /// The counts of removed ports.
     former: BTreeMap<PortId, PortCounters>,
     pub(crate) counters: PlugCounters,
-    /// Ports that were attached while the switch ran, to tell those of one number apart.
+    /// Number of ports attached while the switch ran; tells apart those with the same number.
     attachments: u64,
     packets_per_worker: usize,
 }
 
 impl Plugs {
-    /// Of a switch that has the ports of its start.
+    /// Creates the record of a switch with its initial ports.
     pub(crate) fn new(packets_per_worker: usize) -> Plugs {
         Plugs {
             former: BTreeMap::new(),
@@ -51,15 +52,15 @@ impl Plugs {
 }
 
 impl Switch {
-    /// Whether the switch has a port of this number; one whose interface is gone it has not.
+    /// Whether the switch has a port with this number; false if its interface is gone.
     pub fn has_port(&self, number: PortId) -> bool {
         self.routes.find(number).is_some()
     }
 
-    /// Adds a port. Packets that it receives are answered by the rules that are there.
+    /// Adds a port. The existing rules answer its packets.
     ///
     /// # Errors
-    /// If there is a port of this number, or workers have too few packets for one more.
+    /// If a port with this number exists, or workers have too few packets for one more.
     pub fn attach(&mut self, port: SwitchPort) -> Result<(), SwitchError> {
         let SwitchPort {
             number,
@@ -109,13 +110,13 @@ impl Switch {
         Ok(())
     }
 
-    /// Takes a port away; says whether there was one. It is closed when this returns.
+    /// Removes a port; returns whether it existed. It is closed when this returns.
     pub fn detach(&mut self, number: PortId) -> bool {
         let Some(route) = self.routes.find(number) else {
             return false;
         };
         self.open_sources.retain(|open| *open != number);
-        // Nobody would forget a station that became known behind it afterwards.
+        // A station learned behind it later would never be forgotten.
         self.moves.retain(|moved| moved.port != Some(number));
         let gone = self.upkeep.port_gone(number);
         self.apply_own(&gone, &[]);
@@ -131,8 +132,8 @@ impl Switch {
         true
     }
 
-    /// Puts other limits in place. What is beyond a lower one stays; nothing is added until there
-    /// is room.
+    /// Sets the limits. If a new limit is lower than the current count, nothing is removed,
+    /// but nothing is added until there is room.
     pub fn set_limits(&mut self, rules: usize, groups: usize, stations: usize) {
         let mut pipeline = self.shared.pipeline.write();
         pipeline.set_limits(rules, groups, stations);
@@ -146,7 +147,7 @@ impl Switch {
         self.ask(|| Command::Route(routes.clone()));
     }
 
-    /// Invariant 2.
+    /// Adds the counts of removed ports (invariant 2).
     pub(crate) fn add_former_ports(&self, totals: &mut Totals) {
         for (number, counters) in &self.plugs.former {
             let mut ports = totals.ports.iter_mut();
@@ -164,8 +165,8 @@ impl Switch {
     }
 }
 
-/// Whether a port is up when it is attached. The worker reports what is over, like any other news:
-/// a source at its end, and an interface that is gone already.
+/// The initial status of an attached port. The worker later reports a finished source or a
+/// missing interface, like any other news.
 pub(crate) fn status_at_first(port: &mut dyn Port) -> PortStatus {
     match port.status() {
         PortStatus::Finished => PortStatus::Up,
@@ -174,8 +175,8 @@ pub(crate) fn status_at_first(port: &mut dyn Port) -> PortStatus {
     }
 }
 
-/// The packets that a worker with this many ports needs at the least: a burst ready in each port,
-/// one on its way, and a copy of that for each port.
+/// Least packets for a worker with this many ports: a burst ready in each port, one in flight,
+/// and a copy of that for each port.
 pub(crate) fn packets_needed(ports: usize) -> usize {
     BURST * (2 * ports + 2)
 }

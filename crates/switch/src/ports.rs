@@ -1,23 +1,23 @@
-//! Ports as the workers have them: who owns which, and what is on its way out.
+//! Ports as the workers see them: which worker owns which, and what is being sent.
 //!
-//! Ports come and go while the switch runs (`plugging.rs`). A place at a worker stays when its port
-//! has left, since packets on their way from other workers name places.
+//! Ports come and go while the switch runs (`plugging.rs`). A place at a worker stays when its
+//! port has left, since packets in flight from other workers name places.
 
 use thalweg_io::{NullPort, Port, PortStatus};
 use thalweg_packet::{Instant, Packet, PortId};
 
 /// A port to be attached to a switch.
 pub struct SwitchPort {
-    /// The number rules use.
+    /// The number that rules use.
     pub number: PortId,
-    /// What is behind it.
+    /// The port itself.
     pub port: Box<dyn Port>,
     /// Whether packets are expected from it: see [`crate::Switch::is_finished`].
     pub is_source: bool,
 }
 
 impl SwitchPort {
-    /// A port that is a source.
+    /// Creates a port that is a source.
     pub fn new(number: PortId, port: Box<dyn Port>) -> SwitchPort {
         SwitchPort {
             number,
@@ -33,23 +33,23 @@ impl std::fmt::Debug for SwitchPort {
     }
 }
 
-/// A port of a worker.
+/// A port owned by a worker.
 pub(crate) struct Attached {
     pub(crate) number: PortId,
-    /// Which of the ports that had the number, one after the other.
+    /// Tells apart ports that had the same number.
     pub(crate) attachment: u64,
     pub(crate) port: Box<dyn Port>,
     /// Whether packets are expected from it.
     pub(crate) is_source: bool,
-    /// Packets that leave with this burst.
+    /// Packets to send with this burst.
     pub(crate) sending: Vec<Packet>,
-    /// As it was last told to the control side.
+    /// The status last reported to the control side.
     pub(crate) status: PortStatus,
     /// Whether its descriptor ended the last sleep.
     pub(crate) was_ready: bool,
-    /// Until then its descriptor is not believed: it was ready, and nothing came.
+    /// Until then its descriptor is ignored: it was ready, but no packet came.
     pub(crate) quiet_until: Instant,
-    /// Whether the port has left, and only its place is there.
+    /// Whether the port has left, and only its place remains.
     pub(crate) is_vacant: bool,
 }
 
@@ -68,7 +68,7 @@ impl Attached {
         }
     }
 
-    /// A place without a port.
+    /// Creates a place without a port.
     pub(crate) fn vacant() -> Attached {
         let port = Box::new(NullPort::default());
         Attached {
@@ -89,18 +89,18 @@ impl std::fmt::Debug for Attached {
     }
 }
 
-/// Where a port is.
+/// The location of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Route {
     /// The number of the worker that owns it.
     pub(crate) worker: usize,
-    /// Its place among the ports of that worker.
+    /// Its place among that worker's ports.
     pub(crate) place: usize,
-    /// Which of the ports that had this number one after the other it is.
+    /// Tells apart ports that had the same number.
     pub(crate) attachment: u64,
 }
 
-/// Where every port is.
+/// The locations of all ports.
 #[derive(Clone, Debug)]
 pub(crate) struct Routes {
     /// Sorted by number.
@@ -108,7 +108,7 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
-    /// Ports go round the workers in the order of `numbers`.
+    /// Assigns ports to workers round-robin, in the order of `numbers`.
     pub(crate) fn new(numbers: &[PortId], workers: usize) -> Routes {
         let place = |(index, number): (usize, &PortId)| {
             let route = Route {
@@ -123,7 +123,7 @@ impl Routes {
         Routes { by_number }
     }
 
-    /// Where a port is; `None` if the switch has none of this number.
+    /// The location of a port; `None` if there is none with this number.
     pub(crate) fn find(&self, number: PortId) -> Option<Route> {
         let found = self
             .by_number
@@ -131,7 +131,7 @@ impl Routes {
         found.ok().map(|index| self.by_number[index].1)
     }
 
-    /// A place for one more port: at the worker that has the fewest.
+    /// A place for one more port, at the worker with the fewest.
     pub(crate) fn vacancy(&self, workers: usize) -> Route {
         let mut taken = vec![Vec::new(); workers];
         for (_, route) in &self.by_number {
@@ -148,7 +148,7 @@ impl Routes {
         }
     }
 
-    /// How many ports a worker has.
+    /// The number of ports of a worker.
     pub(crate) fn count_at(&self, worker: usize) -> usize {
         let of_worker = self.by_number.iter();
         of_worker
@@ -156,7 +156,7 @@ impl Routes {
             .count()
     }
 
-    /// The same with one more port.
+    /// The same routes with one more port.
     pub(crate) fn with(&self, number: PortId, route: Route) -> Routes {
         let mut routes = self.without(number);
         let index = routes
@@ -166,7 +166,7 @@ impl Routes {
         routes
     }
 
-    /// The same without a port.
+    /// The same routes without a port.
     pub(crate) fn without(&self, number: PortId) -> Routes {
         let others = self.by_number.iter().filter(|(known, _)| *known != number);
         Routes {

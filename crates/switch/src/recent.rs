@@ -1,14 +1,16 @@
-//! Stations that a worker has reported lately: so that a flood of packets is no flood of reports.
+//! Stations that a worker has recently reported, so that a flood of packets causes no flood of
+//! reports.
 //!
-//! `normal` tells with every packet where its sender is. The control side wants to know when that
-//! is news, and every few seconds that the station is not silent. A worker keeps a table that each
-//! station has one place in, by its hash; what is in another's place is reported anew.
+//! With every packet, `normal` tells where the sender is. The control side needs to know when
+//! that is news, and every few seconds that the station is not silent. A worker keeps a table
+//! in which each station has one place, by its hash; a station whose place holds another is
+//! reported again.
 //!
-//! 1. A station that a change has moved, or forgotten, is news again.
-//! 2. A station is news again [`REFRESH`] after its last report, so that a report that was lost on
-//!    the way is made up for.
+//! 1. A station that a change has moved or forgotten is news again.
+//! 2. A station is news again [`REFRESH`] after its last report, which makes up for lost
+//!    reports.
 //!
-//! Costs: 32 bytes a place; one hash and one comparison for each packet that teaches.
+//! Costs: 32 bytes per place; one hash and one comparison for each packet that teaches.
 
 use std::time::Duration;
 
@@ -18,10 +20,10 @@ use thalweg_pipeline::Station;
 /// Places of the table; a power of two.
 const PLACES: usize = 4_096;
 
-/// After this time a station is reported again, far less than the time after which it is forgotten.
+/// Time after which a station is reported again; far less than the aging time.
 const REFRESH: Duration = Duration::from_secs(5);
 
-/// What was reported lately.
+/// The recent reports.
 #[derive(Debug)]
 pub(crate) struct Recent {
     places: Vec<Option<(Station, PortId, Instant)>>,
@@ -34,7 +36,7 @@ impl Recent {
         }
     }
 
-    /// Whether it is to be reported that a station was seen; if so, it counts as reported.
+    /// Whether a sighting must be reported; if so, records it as reported.
     pub(crate) fn is_news(&mut self, station: Station, port: PortId, now: Instant) -> bool {
         let place = &mut self.places[place_of(station)];
         let is_known = place.is_some_and(|(known, known_port, since)| {

@@ -1,11 +1,11 @@
-//! New rules in place of all that are there, as one change that leaves alone what stays.
+//! Replaces all rules by new ones, in one change that does not touch what stays.
 //!
-//! A rules file that is read again mostly says what it said before. A rule that is in both, with
-//! the same actions, cookie and timeouts, is not touched: it keeps its counters, its age, and the
-//! cache entries made by it. So the work follows the difference, not the size of the file.
+//! A rules file that is read again usually has mostly the same rules. A rule that is in both,
+//! with the same actions, cookie and timeouts, is not touched: it keeps its counters, its age,
+//! and its cache entries. So the work follows the difference, not the size of the file.
 //!
 //! 1. After the change the pipeline has the given rules and groups, and no others.
-//! 2. What names a group that goes away is asked for again, so that it is refused rather than
+//! 2. A rule that names a removed group is added again, so that it is refused rather than
 //!    silently lost with the group.
 
 use std::collections::{HashMap, HashSet};
@@ -14,7 +14,7 @@ use thalweg_pipeline::{
     Bucket, Change, Flow, Group, GroupId, Match, Operation, Pipeline, Selector, TableId, uses_group,
 };
 
-/// The change after which the pipeline has these rules and groups only.
+/// The change after which the pipeline has only these rules and groups.
 ///
 /// ```
 /// use thalweg_packet::Instant;
@@ -67,21 +67,21 @@ pub fn replacement(pipeline: &Pipeline, flows: Vec<Flow>, groups: Vec<Group>) ->
     }
     let flows = flows.into_iter().enumerate();
     let changed = flows.filter(|(index, flow)| {
-        // Of two rules with the same conditions and priority the later one counts.
+        // Of two rules with the same conditions and priority, the later one counts.
         last.get(&identity(flow)) == Some(index) && !unchanged.contains(index)
     });
     operations.extend(changed.map(|(_, flow)| Operation::Add(flow)));
     Change { operations }
 }
 
-/// Whether the rule that is there is the one that is asked for.
+/// Whether the existing rule equals the requested one.
 fn is_as_asked(asked: &Flow, present: &mut Flow) -> bool {
-    // This says how to come by the rule; it is nothing that the rule has.
+    // This flag says how to add the rule; it is not part of the rule.
     present.resets_counts = asked.resets_counts;
     asked == present
 }
 
-/// What no two rules have in common.
+/// The key that no two rules share.
 fn identity(flow: &Flow) -> (TableId, u16, Match) {
     (flow.table, flow.priority, flow.matching.clone())
 }

@@ -1,28 +1,27 @@
-//! Work on the pipeline in steps, so that workers can ask it in between.
+//! Works on the pipeline in steps, so that workers can read it in between.
 //!
-//! A worker reads the pipeline for each upcall. A change of 200,000 rules, the counts of as many
-//! and their end take a good part of a second; here the pipeline is held for some hundred of them
-//! at a time, which is some hundred microseconds; a change of few rules is made and published at
-//! once. Before that the same rules are looked at while workers read, so that what the change needs
-//! is near by then. Whoever waits does so awake for as long as a step of a change usually takes, and
-//! workers let the control side go first ([`Gate`]).
+//! A worker reads the pipeline for each upcall. A change of 200,000 rules, settling their
+//! counts, and reclaiming them take long. So each step locks the pipeline only for a limited
+//! number of rules; a change of few rules is made and published at once. The rules of a step
+//! are first prefetched while workers read, so that the locked part is short. A waiting thread
+//! spins for about the length of a step, and workers let the control side go first ([`Gate`]).
 //!
-//! 1. Between steps readers of the published version see nothing of a change.
+//! 1. Between steps, readers of the published version see nothing of a change.
 
 use thalweg_datapath::{Gate, Ledger};
 use thalweg_packet::Instant;
 use thalweg_pipeline::{Change, ChangeError, Delta, Pipeline, Progress, Version};
 
-/// Rules that are credited or forgotten while readers wait. In a model check, whose changes are
-/// small, so few that they take several steps.
+/// Rules that are credited or reclaimed per step. In a model check, whose changes are small,
+/// few enough that they take several steps.
 const PARTS: usize = if cfg!(thalweg_model) { 2 } else { 128 };
-/// Rules that are changed while readers wait.
+/// Rules that are changed per step.
 const CHANGED: usize = if cfg!(thalweg_model) { 2 } else { 32 };
 
 /// Makes a change and publishes it.
 ///
 /// # Errors
-/// If any of its operations cannot be done; then nothing is.
+/// If any of its operations cannot be done; then nothing is done.
 pub(crate) fn apply(
     pipeline: &Gate<Pipeline>,
     change: &Change,
@@ -35,7 +34,7 @@ pub(crate) fn apply(
     let mut writer = pipeline.write();
     writer.begin(&mut plan, now);
     loop {
-        // What selects rules finds them while others read.
+        // An operation that selects rules finds them while others read.
         if !plan.needs_search() {
             match writer.perform(&mut plan, CHANGED) {
                 Ok(Progress::Unfinished) => {}
@@ -56,7 +55,7 @@ pub(crate) fn apply(
     }
 }
 
-/// Gives counts to those they belong to.
+/// Settles counts with the pipeline.
 pub(crate) fn settle(pipeline: &Gate<Pipeline>, ledger: Ledger) {
     let mut counts = ledger.into_counts();
     while !counts.is_empty() {
@@ -64,7 +63,7 @@ pub(crate) fn settle(pipeline: &Gate<Pipeline>, ledger: Ledger) {
     }
 }
 
-/// Forgets what no version from this one on can see.
+/// Drops what no version from `oldest` on can see.
 pub(crate) fn reclaim(pipeline: &Gate<Pipeline>, oldest: Version) {
     while pipeline.write().reclaim_some(oldest, PARTS) == Progress::Unfinished {}
 }

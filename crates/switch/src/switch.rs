@@ -1,4 +1,4 @@
-//! A running switch: workers on threads of their own, and a control side on its caller's.
+//! A running switch: workers on their own threads, and a control side on the caller's.
 //!
 //! ```text
 //!                    commands (one at a time)
@@ -9,17 +9,18 @@
 //!        +---- writes ----> pipeline <---- reads -----+     by exchange (bounded)
 //! ```
 //!
-//! What the caller does is [`Switch::apply`], for changes of its own, and [`Switch::poll`], again
-//! and again: there stations are learned, ports followed and timeouts looked after. How a change
-//! is made is told in `control.rs`, how packets pass in `worker.rs`.
+//! The caller uses [`Switch::apply`] for its own changes, and calls [`Switch::poll`] again and
+//! again, which learns stations, follows ports and handles timeouts. `control.rs` describes
+//! how a change is made, `worker.rs` how packets pass.
 //!
-//! 1. When [`Switch::apply`] returns, no packet will be sent that was answered at an older version.
+//! 1. When [`Switch::apply`] returns, no packet will be sent that was answered at an older
+//!    version.
 //! 2. Every burst is answered at one version, on one worker.
-//! 3. What [`Switch::totals`] gives is exact: every packet that a port has received is counted
-//!    where it went.
+//! 3. [`Switch::totals`] is exact: every packet that a port has received is counted where it
+//!    went.
 //! 4. Queues between threads are bounded, and what does not fit is counted.
-//! 5. Workers repair their caches in slices between bursts, after the change is acknowledged; the
-//!    next change waits for that.
+//! 5. Workers repair their caches in slices between bursts, after the change is acknowledged;
+//!    the next change waits for that.
 
 use std::collections::VecDeque;
 use std::io;
@@ -48,23 +49,23 @@ use crate::worker::{Channels, Shared, Worker};
 /// Limits of a running switch.
 #[derive(Clone, Debug)]
 pub struct SwitchConfig {
-    /// Of its pipeline.
+    /// Limits of the pipeline.
     pub pipeline: thalweg_pipeline::Config,
-    /// Of the caches of each worker.
+    /// Limits of each worker's caches.
     pub datapath: thalweg_datapath::Config,
-    /// Threads that forward; ports go round them.
+    /// Forwarding threads; ports are assigned round-robin.
     pub workers: usize,
-    /// Packets that each worker can have at once.
+    /// Packets that each worker owns.
     pub packets_per_worker: usize,
-    /// Room for each packet; longer ones make theirs grow.
+    /// Room for each packet; longer packets make it grow.
     pub packet_bytes: usize,
-    /// Packets that can wait for the ports of one worker, from others.
+    /// Most packets from other workers waiting for the ports of one worker.
     pub exchange_packets: usize,
-    /// Packets that can wait for the controller.
+    /// Most packets waiting for the controller.
     pub packet_ins: usize,
-    /// Reports of stations and ports that can wait for the control side.
+    /// Most reports of stations and ports waiting for the control side.
     pub news: usize,
-    /// Its part in a fabric that caches virtual addresses, if it has one.
+    /// Its role in a fabric that caches virtual addresses, if it has one.
     pub v2p: Option<V2pConfig>,
 }
 
@@ -103,28 +104,28 @@ pub enum SwitchError {
     /// A rule cannot be added.
     #[error(transparent)]
     Rules(#[from] ChangeError),
-    /// It cannot take part in its fabric.
+    /// The V2P configuration is invalid.
     #[error(transparent)]
     V2p(#[from] V2pError),
-    /// Nobody would forward.
+    /// No thread would forward.
     #[error("a switch needs at least 1 worker")]
     NoWorkers,
-    /// Two ports have one number.
+    /// Two ports have the same number.
     #[error("two ports have number {number}; give each its own")]
     DuplicatePort {
         /// The number.
         number: PortId,
     },
-    /// Ports keep packets ready to receive into, and more are on their way.
+    /// Too few packets: ports keep some ready to receive into, and more are in flight.
     #[error(
         "{packets} packets for each worker are too few for {ports} ports; {needed} are the least"
     )]
     FewPackets {
         /// Packets as configured.
         packets: usize,
-        /// Ports of the worker that has most.
+        /// Ports of the worker with the most.
         ports: usize,
-        /// The least that will do.
+        /// The least number that is enough.
         needed: usize,
     },
     /// The operating system refused a thread or a descriptor.
@@ -132,7 +133,7 @@ pub enum SwitchError {
     System {
         /// The worker, from 0.
         worker: usize,
-        /// Its answer.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -140,7 +141,7 @@ pub enum SwitchError {
 /// A worker, as the control side knows it.
 pub(crate) struct Handle {
     pub(crate) commands: Sender<Command>,
-    /// What its entries depend on, if it keeps a record of that.
+    /// The record of what its entries depend on, if it keeps one.
     pub(crate) index: Option<Index>,
     pub(crate) thread: JoinHandle<()>,
 }
@@ -177,21 +178,21 @@ pub struct Switch {
     pub(crate) answers: Receiver<Answer>,
     pub(crate) news: Receiver<News>,
     pub(crate) upkeep: Upkeep,
-    /// Stations that the pipeline has to know, once it is time for that.
+    /// Station moves for the next learning change.
     pub(crate) moves: Vec<MacMove>,
     pub(crate) next_learning: Instant,
     pub(crate) own_changes: u64,
-    /// The last changes, each until every worker's caches are repaired.
+    /// The latest changes, each until every worker's caches are repaired.
     pub(crate) unsettled: VecDeque<Unsettled>,
-    /// As every worker has them.
+    /// The routes that every worker has.
     pub(crate) routes: Arc<Routes>,
     pub(crate) plugs: Plugs,
-    /// Of the walks that workers leave to this side.
+    /// For the walks that workers leave to the control side.
     pub(crate) walker: Walker,
-    /// What following changes has taken.
+    /// The work of following changes.
     pub(crate) maintenance: Work,
     pub(crate) trainer: Trainer,
-    /// The sources that have not finished.
+    /// The sources that are not finished.
     pub(crate) open_sources: Vec<PortId>,
     pub(crate) has_sources: bool,
     packet_ins: Receiver<PacketIn>,
@@ -205,15 +206,15 @@ pub struct Interrupter {
 }
 
 impl Interrupter {
-    /// The poll that goes on, or the next one, returns without waiting.
+    /// Makes the current or next poll return without waiting.
     pub fn interrupt(&self) {
-        // Without room there is enough that ends the poll.
+        // A full channel already ends the poll.
         let _ = self.attention.try_send(News::Attention);
     }
 }
 
 impl Switch {
-    /// Starts workers that forward between `ports`; there are no rules yet, so nothing passes.
+    /// Starts workers that forward between `ports`; without rules nothing passes yet.
     ///
     /// # Errors
     /// If a limit makes no sense, or the operating system refuses.
@@ -221,7 +222,7 @@ impl Switch {
         Switch::start_with(config, ports, &Change::default())
     }
 
-    /// The same, with rules: no packet is received before they are there.
+    /// The same with rules, which exist before the first packet is received.
     ///
     /// # Errors
     /// If a limit makes no sense, a rule cannot be added, or the operating system refuses.
@@ -255,7 +256,7 @@ impl Switch {
             doorbells: doorbells.collect::<Result<_, _>>()?,
             node: node.map(Mutex::new),
         });
-        // Of a change that is repaired: one; of the next: two.
+        // One for a change being repaired, two for the next.
         let (answers_in, answers) = bounded(3 * config.workers);
         let (attention, news) = bounded(config.news.max(1));
         let (packet_ins_in, packet_ins) = bounded(config.packet_ins.max(1));
@@ -322,34 +323,37 @@ impl Switch {
         Ok(())
     }
 
-    /// The pipeline, whose rules are as the last change has made them.
+    /// The pipeline, with the rules after the last change.
     ///
-    /// Rule counters are those of the last [`Switch::totals`]. A change waits while this is held.
+    /// Rule counters are those of the last [`Switch::totals`]. A change waits while the guard
+    /// is held.
     pub fn pipeline(&self) -> RwLockReadGuard<'_, Pipeline> {
         self.shared.pipeline.read()
     }
 
-    /// The time since the switch started, as rules and packets have it.
+    /// The time since the switch started, as used in rules and packets.
     pub fn now(&self) -> Instant {
         self.shared.clock.now()
     }
 
-    /// Whether every port that is a source has given all it had; false if there is none.
+    /// Whether every source has delivered all its packets; false if there is no source.
     pub fn is_finished(&self) -> bool {
         self.has_sources && self.open_sources.is_empty()
     }
 
-    /// What ends a [`Switch::poll`] from another thread, such as one that waits for signals.
+    /// Creates a handle that ends a [`Switch::poll`] from another thread, such as one waiting
+    /// for signals.
     pub fn interrupter(&self) -> Interrupter {
         Interrupter {
             attention: self.attention.clone(),
         }
     }
 
-    /// Puts another map of the fabric in place, for a switch that takes part in one.
+    /// Replaces the map of the fabric, for a switch that takes part in one.
     ///
     /// # Errors
-    /// If the map is older than the one in use, or does not know this switch; then that one stays.
+    /// If the map is older than the one in use, or does not contain this switch; the map in
+    /// use then stays.
     pub fn set_v2p_map(&self, map: Arc<V2pMap>) -> Result<(), V2pError> {
         match &self.shared.node {
             Some(node) => lock(node).set_map(map),
@@ -357,7 +361,7 @@ impl Switch {
         }
     }
 
-    /// Packets for the controller that have come since the last call.
+    /// Packets for the controller since the last call.
     pub fn take_packet_ins(&mut self) -> Vec<PacketIn> {
         self.packet_ins.try_iter().collect()
     }
@@ -385,7 +389,7 @@ fn check(config: &SwitchConfig, ports: &[SwitchPort]) -> Result<(), SwitchError>
     Ok(())
 }
 
-/// Asks each port whether it is up; gives also the sources that are not at their end.
+/// Asks each port for its status; also returns the sources that are not finished.
 fn attach(ports: Vec<SwitchPort>) -> (Vec<Attached>, Vec<PortId>) {
     let sources = ports.iter().filter(|port| port.is_source);
     let sources = sources.map(|port| port.number).collect();
@@ -396,7 +400,7 @@ fn attach(ports: Vec<SwitchPort>) -> (Vec<Attached>, Vec<PortId>) {
     (attached.collect(), sources)
 }
 
-/// Ports go round the workers, as [`Routes`] has it.
+/// Assigns ports to workers round-robin, as in [`Routes`].
 fn share_out(ports: Vec<Attached>, workers: usize) -> Vec<Vec<Attached>> {
     let mut shares: Vec<Vec<Attached>> = (0..workers).map(|_| Vec::new()).collect();
     for (index, port) in ports.into_iter().enumerate() {
@@ -405,7 +409,7 @@ fn share_out(ports: Vec<Attached>, workers: usize) -> Vec<Vec<Attached>> {
     shares
 }
 
-/// What tells the pipeline of a port.
+/// The operation that tells the pipeline of a port.
 pub(crate) fn announcement(port: &Attached) -> Operation {
     let state = PortState {
         is_up: port.status == PortStatus::Up,

@@ -1,9 +1,9 @@
-//! Timeouts of rules: which are over.
+//! Timeouts of rules: finds those that are over.
 //!
-//! Each rule with a timeout has a deadline, the first time at which it may be over, and the
-//! earliest deadline is known. An idle timeout needs to know when the rule was last used, which
-//! cache entries know before the rule does; only of a rule whose deadline has come are they asked,
-//! and a use that they know of moves the deadline.
+//! Each rule with a timeout has a deadline, the first time at which it may be over; the
+//! earliest deadline is known. An idle timeout depends on the last use, which cache entries
+//! know before the rule does. Only when a rule's deadline has come are entries read, and a use
+//! that they know of moves the deadline.
 //!
 //! ```text
 //!   deadline over:  hard timeout over?             the rule ends
@@ -20,13 +20,13 @@ use thalweg_pipeline::{Pipeline, Rule, RuleId};
 
 use crate::engine::RemovalReason;
 
-/// How often deadlines are looked at.
+/// How often deadlines are checked.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The rules that have a timeout.
 #[derive(Debug, Default)]
 pub(crate) struct Timeouts {
-    /// The earliest on top; one that is not the rule's deadline any more means nothing.
+    /// The earliest on top; an item that is not the rule's current deadline is ignored.
     queue: BinaryHeap<Reverse<(Instant, RuleId)>>,
     deadlines: HashMap<RuleId, Instant>,
     next_check: Instant,
@@ -35,14 +35,14 @@ pub(crate) struct Timeouts {
 /// The rules whose deadline has come.
 #[derive(Debug, Default)]
 pub(crate) struct Due {
-    /// Those whose time is over.
+    /// Rules whose time is over.
     pub(crate) over: Vec<(RuleId, RemovalReason)>,
-    /// Those that are over unless an entry has used them since.
+    /// Rules that are over unless an entry has used them since.
     pub(crate) idle: Vec<(RuleId, Instant)>,
 }
 
 impl Timeouts {
-    /// Takes in new rules.
+    /// Starts to watch new rules.
     pub(crate) fn watch(&mut self, pipeline: &Pipeline, inserted: &[RuleId]) {
         for id in inserted {
             if let Some(rule) = pipeline.rule(*id) {
@@ -51,7 +51,7 @@ impl Timeouts {
         }
     }
 
-    /// Forgets rules that are gone.
+    /// Stops watching rules that are gone.
     pub(crate) fn forget(&mut self, removed: &[RuleId]) {
         if self.deadlines.is_empty() {
             return;
@@ -59,7 +59,7 @@ impl Timeouts {
         for id in removed {
             self.deadlines.remove(id);
         }
-        // What means nothing any more must not outgrow what does.
+        // Outdated items must not outgrow the current ones.
         if self.queue.len() > 64 + 2 * self.deadlines.len() {
             let deadlines = self.deadlines.iter();
             let queue = deadlines.map(|(id, deadline)| Reverse((*deadline, *id)));
@@ -67,7 +67,7 @@ impl Timeouts {
         }
     }
 
-    /// The rules whose deadline has come, if it is time to look again.
+    /// The rules whose deadline has come, if it is time to check again.
     pub(crate) fn due(&mut self, pipeline: &Pipeline, now: Instant) -> Due {
         let mut due = Due::default();
         if now < self.next_check {
@@ -83,7 +83,8 @@ impl Timeouts {
                 continue;
             }
             self.deadlines.remove(&id);
-            // Of one that has ended in a change that is not concluded, only the end is missing.
+            // A rule that ended in a change that is not concluded yet has only its report
+            // left.
             let is_there = pipeline.heir_of(id, pipeline.version()) == Some(id);
             let Some(rule) = pipeline.rule(id).filter(|_| is_there) else {
                 continue;
@@ -93,7 +94,7 @@ impl Timeouts {
             if hard.is_some_and(|hard| now - rule.created_at >= hard) {
                 due.over.push((id, RemovalReason::HardTimeout));
             } else if let Some(idle) = idle.filter(|idle| now - rule.used_at >= *idle) {
-                // All that was used so long ago at the least is idle: time starts at zero.
+                // Time starts at zero, so everything last used that long ago is idle.
                 due.idle
                     .push((id, Instant::ZERO + ((now - Instant::ZERO) - idle)));
             } else {
@@ -103,7 +104,8 @@ impl Timeouts {
         due
     }
 
-    /// Sorts out the rules that may be idle, by the uses since that entries know of.
+    /// The rules among the possibly idle ones that are over, given the uses that entries know
+    /// of.
     pub(crate) fn over(
         &mut self,
         pipeline: &Pipeline,
@@ -120,7 +122,7 @@ impl Timeouts {
         over
     }
 
-    /// The first time at which the rule may be over, if it was last used then.
+    /// Sets the first time at which the rule may be over, if it was last used at `used_at`.
     fn set_deadline(&mut self, id: RuleId, rule: &Rule, used_at: Instant) {
         let hard = seconds(rule.hard_timeout_s).map(|limit| rule.created_at + limit);
         let idle = seconds(rule.idle_timeout_s).map(|limit| used_at + limit);
@@ -131,7 +133,7 @@ impl Timeouts {
     }
 }
 
-/// A timeout; 0 is none.
+/// A timeout as a duration; `None` for 0.
 fn seconds(timeout_s: u16) -> Option<Duration> {
     (timeout_s > 0).then(|| Duration::from_secs(timeout_s.into()))
 }

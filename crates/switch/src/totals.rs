@@ -1,4 +1,4 @@
-//! What a running switch has counted, all workers together.
+//! The totals of a running switch, over all workers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,26 +12,26 @@ use crate::message::Report;
 use crate::training::TrainingCounters;
 use crate::v2p::V2pCounters;
 
-/// What workers count beside their ports and caches.
+/// Counters of workers, besides their ports and caches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WorkerCounters {
-    /// Packets to a port that the pipeline knows and the switch does not have.
+    /// Packets to a port that the pipeline has and the switch does not.
     pub no_such_port: u64,
-    /// Packets to a port of another worker whose queue was full.
+    /// Packets refused by another worker's full exchange.
     pub exchange_refused: u64,
     /// Copies that were not made because the pool was empty.
     pub copies_refused: u64,
-    /// Reports of stations that the control side had no room for; they are repeated.
+    /// Reports of stations that the control side had no room for; they are sent again.
     pub learned_refused: u64,
-    /// Packets handed to the control side for the controller.
+    /// Packets for the controller that were handed to the control side.
     pub packet_ins: u64,
     /// Packets for the controller that the control side had no room for.
     pub packet_ins_refused: u64,
-    /// The time that following changes has taken.
+    /// Time spent following changes.
     pub maintenance_time: Duration,
-    /// The longest time that maintenance and reports have taken between two bursts.
+    /// Longest time that maintenance and reports took between two bursts.
     pub longest_pause: Duration,
-    /// The longest time from one look at the ports to the next with packets to look after.
+    /// Longest time between two looks at the ports while there was work.
     pub longest_round: Duration,
 }
 
@@ -49,36 +49,36 @@ impl WorkerCounters {
     }
 }
 
-/// Ports that came and went while the switch ran.
+/// Ports added and removed while the switch ran.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PlugCounters {
     /// Attached after the start.
     pub attached: u64,
-    /// Taken away, those that were gone included.
+    /// Detached, including those that were gone.
     pub detached: u64,
-    /// Of these: gone by themselves, since their interface was deleted.
+    /// Of these: detached because their interface was deleted.
     pub gone: u64,
 }
 
-/// A port, and what it has done.
+/// A port and its counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PortTotals {
     /// Its number.
     pub number: PortId,
     /// Whether it can carry packets.
     pub status: PortStatus,
-    /// What it has counted.
+    /// Its counters.
     pub counters: PortCounters,
 }
 
-/// All that a switch has counted since it started.
+/// All counts of a switch since it started.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Totals {
-    /// The ports, by number; those that have left too, as gone.
+    /// The ports, by number; removed ones too, as gone.
     pub ports: Vec<PortTotals>,
-    /// Ports that came and went.
+    /// Ports added and removed.
     pub plugs: PlugCounters,
-    /// The caches.
+    /// Counters of the caches.
     pub datapath: Statistics,
     /// Flows in the exact-match caches.
     pub microflows: usize,
@@ -86,27 +86,27 @@ pub struct Totals {
     pub megaflows: usize,
     /// Masks in the wildcard caches.
     pub masks: usize,
-    /// How the wildcard caches are searched, and why; each worker has one, in any order.
+    /// How the wildcard caches are searched, and why; one per worker, in any order.
     pub caches: Vec<CacheChoice>,
-    /// What following changes has taken.
+    /// The work of following changes.
     pub maintenance: Work,
-    /// Better indexes for tables: what was done, and for how long readers waited.
+    /// Training of tables' indexes: what was done, and how long readers waited.
     pub training: TrainingCounters,
-    /// What workers count themselves.
+    /// Counters of the workers.
     pub workers: WorkerCounters,
-    /// What the node of a fabric counted; nothing without one.
+    /// Counters of the V2P node; empty without one.
     pub v2p: V2pCounters,
-    /// Packets that it dropped, by reason.
+    /// Packets that the node dropped, by reason.
     pub v2p_drops: V2pCounters,
-    /// Stations for which there was no room.
+    /// Stations not remembered for lack of room.
     pub stations_refused: u64,
-    /// Reports of ended rules that nobody collected in time.
+    /// Reports of ended rules that were not collected in time.
     pub removals_refused: u64,
-    /// Changes that were made because of stations, ports and timeouts.
+    /// Changes made for stations, ports and timeouts.
     pub own_changes: u64,
     /// The pipeline's version.
     pub version: Version,
-    /// Rules at that version.
+    /// Number of rules at that version.
     pub rules: usize,
 }
 
@@ -128,7 +128,7 @@ impl Totals {
         self.workers.add(report.counters);
     }
 
-    /// Packets that went nowhere, by reason: of the rules, of the workers, of the ports.
+    /// Dropped packets, by reason: by rules, workers and ports.
     pub fn drops(&self) -> BTreeMap<&'static str, u64> {
         let workers = [
             ("no_such_port", self.workers.no_such_port),

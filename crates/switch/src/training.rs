@@ -1,14 +1,15 @@
-//! Better indexes for tables and caches: slices between other work, and long parts on a thread.
+//! Trains indexes of tables and caches: slices between other work, long jobs on a thread.
 //!
-//! A table's index is replaced by another when that pays, or when rules have changed much. The
-//! control side does that in slices, while readers wait; the long part, building the new index, is
-//! a thread's, and nobody waits for it. Caches of a worker do the same: the worker takes the slices
-//! between two bursts, and sends the long part here; its outcome goes back as a command.
+//! A table's index is replaced when another pays off, or when rules have changed much. The
+//! control side does that in slices, while readers wait. A thread does the long part, building
+//! the new index, and nothing waits for it. Caches of a worker do the same: the worker takes
+//! the slices between two bursts, and sends the long part here; its outcome goes back as a
+//! command.
 //!
-//! 1. One long part is done at a time; those of caches first.
-//! 2. They take a bounded share of a processor: the next begins no sooner than [`PAUSES`] times as
-//!    long as the last one took after its end; and slices no more than half of the time.
-//! 3. A long part for which no thread can be started is kept, counted, and tried again after
+//! 1. One long job is done at a time; those of caches come first.
+//! 2. They take a bounded share of a processor. After a job, the next begins no sooner than
+//!    [`PAUSES`] times as long later as that job took. Slices take at most half of the time.
+//! 3. A long job for which no thread can be started is kept, counted, and tried again after
 //!    [`PATIENCE`].
 
 use std::collections::VecDeque;
@@ -25,63 +26,63 @@ use crate::sync::{JoinHandle, Mutex, spawn};
 /// Invariant 2.
 const PAUSES: u32 = 4;
 
-/// Rules of a slice, or so: some hundred microseconds. In a model check, whose tables are small, one.
+/// Approximate rules in a slice. One in a model check, whose tables are small.
 const STEPS: usize = if cfg!(thalweg_model) { 1 } else { 64 };
 
-/// How often tables are asked whether another index would pay, if their rules do not change.
+/// How often tables are checked for a better index if their rules do not change.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Invariant 3.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What has come of training, and what it took.
+/// Counters of training.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TrainingCounters {
-    /// Long parts of tables that were done: indexes built, or compared.
+    /// Finished long jobs of tables: indexes built, or compared.
     pub done: u64,
-    /// Threads that could not be started; what they were for was tried again.
+    /// Threads that could not be started; their jobs were tried again.
     pub refused: u64,
-    /// Slices.
+    /// Slices done.
     pub slices: u64,
-    /// The longest time for which readers of the pipeline had to wait for a slice.
+    /// Longest time that readers of the pipeline waited for a slice.
     pub longest_slice: Duration,
 }
 
-/// Who trains.
+/// Schedules index-training jobs on a background thread.
 #[derive(Default)]
 pub(crate) struct Trainer {
-    /// There is another slice to be taken, or rules have changed since a table was asked.
+    /// Whether another slice is due, or rules have changed since tables were last checked.
     has_more: bool,
-    /// Not before.
+    /// No slice before this time.
     next_slice: Instant,
     next_look: Instant,
     next_thread: Instant,
-    /// Long parts; workers send none while one of theirs is waiting or under way.
+    /// Long jobs; a worker sends none while one of its own waits or runs.
     waiting: VecDeque<Long>,
     running: Option<(Instant, JoinHandle<Option<Outcome>>)>,
     pub(crate) counters: TrainingCounters,
 }
 
-/// A thread for a long part, or why there is none.
+/// A thread for a long job, or the error from starting it.
 type Started = std::io::Result<JoinHandle<Option<Outcome>>>;
 
-/// A long part.
+/// A long job.
 pub(crate) enum Long {
     Table(Training),
-    /// Of this worker.
+    /// For the caches of this worker.
     Caches(usize, datapath::Training),
 }
 
-/// What was trained.
+/// The outcome of a long job.
 pub(crate) enum Outcome {
-    /// Whether there was more to do than to give memory back, and what has come of it.
+    /// Whether it did more than free memory, and the result.
     Table(bool, Learnt),
-    /// Of this worker.
+    /// For the caches of this worker.
     Caches(usize, datapath::Learnt),
 }
 
 impl Long {
-    /// Does it; takes seconds for 500,000 rules.
+    /// Runs the job; takes long for many rules.
     pub(crate) fn run(self) -> Outcome {
         match self {
             Long::Table(training) => Outcome::Table(training.rule_count() > 0, training.run()),
@@ -91,17 +92,17 @@ impl Long {
 }
 
 impl Trainer {
-    /// Accepts work for the caches of a worker.
+    /// Accepts a job for the caches of a worker.
     pub(crate) fn take_on(&mut self, worker: usize, training: datapath::Training) {
         self.waiting.push_front(Long::Caches(worker, training));
     }
 
-    /// Says that rules have changed.
+    /// Records that rules have changed.
     pub(crate) fn note_change(&mut self) {
         self.has_more = true;
     }
 
-    /// How long it need not be tended.
+    /// How long no call of [`Trainer::tend`] is needed.
     pub(crate) fn rest(&self, now: Instant) -> Duration {
         match (self.has_more, &self.running) {
             (true, _) => self.next_slice - now,
@@ -111,8 +112,8 @@ impl Trainer {
         }
     }
 
-    /// Takes what has been trained, does a slice, and begins what is due; without waiting for any of
-    /// it. What is for the caches of a worker is the caller's to bring there.
+    /// Takes a finished outcome, does a slice, and starts a due job, without waiting for any
+    /// of it. Returns an outcome for a worker's caches, which the caller must send there.
     pub(crate) fn tend(
         &mut self,
         pipeline: &Gate<Pipeline>,
@@ -149,7 +150,7 @@ impl Trainer {
         }
     }
 
-    /// Invariant 2.
+    /// Does a slice if it is due (invariant 2).
     fn slice(&mut self, pipeline: &Gate<Pipeline>, clock: &Clock, now: Instant) {
         if now < self.next_slice {
             return;
@@ -173,7 +174,7 @@ impl Trainer {
         }
     }
 
-    /// Invariants 1 and 3; `start` starts a thread.
+    /// Starts a due job (invariants 1 and 3); `start` starts a thread.
     fn begin(
         &mut self,
         now: Instant,
@@ -182,7 +183,7 @@ impl Trainer {
         let Some(long) = self.waiting.pop_front() else {
             return;
         };
-        // The thread takes it out; if there is none, it is still there.
+        // The thread takes the job out; if no thread started, the job is still there.
         let shared = Arc::new(Mutex::new(Some(long)));
         let theirs = shared.clone();
         let take =
@@ -204,7 +205,7 @@ mod tests {
 
     use super::*;
 
-    /// A pipeline whose only table is to be trained, and the long part of that.
+    /// A pipeline whose only table needs training, and the long job for it.
     fn untrained() -> (Pipeline, Training) {
         let mut pipeline = Pipeline::new(Config {
             classifier: ClassifierKind::Learned,
@@ -238,7 +239,7 @@ mod tests {
         assert_eq!(trainer.counters.refused, 1);
         assert_eq!(trainer.waiting.len(), 1, "the work is kept");
         assert!(trainer.running.is_none());
-        // Not at once: and whoever waits for news wakes in time.
+        // It is not retried at once, and a poll that waits for news wakes in time.
         assert_eq!(trainer.next_thread, now + PATIENCE);
         assert_eq!(trainer.rest(now), PATIENCE);
         trainer.tend(&pipeline, &clock);

@@ -1,13 +1,13 @@
-//! What follows from changes and from time, the same for one thread and for many.
+//! Upkeep after changes and as time passes, the same for one thread and for many.
 //!
-//! [`crate::Engine`] and [`crate::Switch`] differ in how caches are told of a change. What happens
-//! around that is here: stations age, timeouts end rules, and rules whose end is to be reported
-//! are reported with all that they have counted.
+//! [`crate::Engine`] and [`crate::Switch`] differ in how caches follow a change. The rest is
+//! here: stations age, timeouts end rules, and rules that ask for it are reported at their end
+//! with all their counts.
 //!
-//! 1. [`Upkeep::conclude`] comes last in a change: every cache has followed it, and what the
-//!    caches had counted is settled. Only then may the pipeline forget the version before, which
-//!    is the caller's to do.
-//! 2. What nobody collects does not grow without end: reports beyond [`MAX_REMOVALS`] are counted
+//! 1. [`Upkeep::conclude`] comes last in a change: every cache has followed it, and the
+//!    caches' counts are settled. Only then may the caller let the pipeline forget the
+//!    previous version.
+//! 2. Uncollected reports do not grow without bound: those beyond [`MAX_REMOVALS`] are counted
 //!    and dropped.
 
 use thalweg_packet::{Instant, PortId};
@@ -19,7 +19,7 @@ use crate::aging::Aging;
 use crate::engine::{Removal, RemovalReason};
 use crate::timeouts::{Due, Timeouts};
 
-/// Reports of ended rules that wait to be collected.
+/// Most reports of ended rules waiting to be collected.
 const MAX_REMOVALS: usize = 65_536;
 
 /// Stations, timeouts and reports.
@@ -31,7 +31,7 @@ pub(crate) struct Upkeep {
     removals_refused: u64,
 }
 
-/// Rules whose time is over: the change that ends them, and why.
+/// The change that ends rules whose time is over, and the reasons.
 #[derive(Debug)]
 pub(crate) struct Expired {
     pub(crate) change: Change,
@@ -39,7 +39,7 @@ pub(crate) struct Expired {
 }
 
 impl Upkeep {
-    /// For this many stations.
+    /// Creates the upkeep for this many stations.
     pub(crate) fn new(stations: usize) -> Upkeep {
         Upkeep {
             aging: Aging::new(stations),
@@ -49,17 +49,17 @@ impl Upkeep {
         }
     }
 
-    /// Another number of stations.
+    /// Sets the most stations.
     pub(crate) fn set_stations(&mut self, stations: usize) {
         self.aging.capacity = stations;
     }
 
-    /// A station was seen; says whether the pipeline has to know.
+    /// Records that a station was seen; returns its move if the pipeline must know.
     pub(crate) fn see(&mut self, station: Station, port: PortId, now: Instant) -> Option<MacMove> {
         self.aging.see(station, port, now)
     }
 
-    /// Stations that were not remembered because there was no room.
+    /// Stations not remembered for lack of room.
     pub(crate) fn stations_refused(&self) -> u64 {
         self.aging.refused
     }
@@ -78,10 +78,11 @@ impl Upkeep {
         }
     }
 
-    /// The change that says whether a port is up; none if it is known, or the port is not.
+    /// The change that sets whether a port is up; `None` if that is already known or the port
+    /// is not.
     ///
-    /// Stations stay behind a port that is down: they will mostly be there when it is up again,
-    /// and are learned elsewhere as soon as they speak there.
+    /// Stations stay behind a port that is down. Most will be there when it is up again, and
+    /// the others are learned elsewhere as soon as they send.
     pub(crate) fn port_state(
         &self,
         pipeline: &Pipeline,
@@ -94,12 +95,14 @@ impl Upkeep {
         Some(Change::one(Operation::SetPort(port, state)))
     }
 
-    /// The rules whose time may be over; which of them were used, the caches are to be asked.
+    /// The rules whose time may be over; the caller must check the caches for uses of the idle
+    /// ones.
     pub(crate) fn due(&mut self, pipeline: &Pipeline, now: Instant) -> Due {
         self.timeouts.due(pipeline, now)
     }
 
-    /// The rules whose time is over, if there are any; `uses` are of those that may be idle.
+    /// The change for rules whose time is over, if there are any; `uses` are for the possibly
+    /// idle rules.
     pub(crate) fn expired(
         &mut self,
         pipeline: &Pipeline,
@@ -123,7 +126,7 @@ impl Upkeep {
         (!reasons.is_empty()).then_some(Expired { change, reasons })
     }
 
-    /// Ends a change: see invariant 1. `over` is sorted by rule.
+    /// Concludes a change (invariant 1). `over` is sorted by rule.
     pub(crate) fn conclude(
         &mut self,
         pipeline: &Pipeline,
@@ -143,7 +146,7 @@ impl Upkeep {
         std::mem::take(&mut self.removals)
     }
 
-    /// Reports that nobody collected in time.
+    /// Reports that were not collected in time.
     pub(crate) fn removals_refused(&self) -> u64 {
         self.removals_refused
     }

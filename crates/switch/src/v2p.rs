@@ -1,4 +1,4 @@
-//! The V2P protocol on real packets: what a switch does before its rules see them.
+//! Runs the V2P protocol on real packets, before the rules see them.
 //!
 //! ```text
 //!   port --burst--> Node --burst--> caches and rules --> ports
@@ -7,20 +7,23 @@
 //!                    '-- packets of its own join the burst, as from the port LOCAL
 //! ```
 //!
-//! A switch of a fabric takes part in one place ([`V2pRole`]): as a switch with a cache, as a
-//! gateway, or as the virtual switch of a host. Rules still route: they match outer destinations
-//! (`ip,nw_dst=10.1.0.0/16 actions=dec_ttl,output:3`), and so see where a hit has sent a packet.
-//! What the protocol does is in `thalweg-v2p`; here are frames, ports and the machines of a host.
+//! A switch takes part in the fabric in one role ([`V2pRole`]): as a switch with a cache, as a
+//! gateway, or as the virtual switch of a host. Rules still route: they match outer
+//! destinations (`ip,nw_dst=10.1.0.0/16 actions=dec_ttl,output:3`), and so see where a hit has
+//! sent a packet. The protocol itself is in `thalweg-v2p`; this module handles frames, ports
+//! and the machines of a host.
 //!
-//! 1. A packet that is no whole Geneve packet with our addresses inside is left as it is. One that
-//!    pretends to be, with a malformed option or a wrong checksum, is dropped and counted.
-//! 2. All workers share one node, under a lock that is taken once a burst: a switch has one cache.
-//! 3. What the node sends of itself comes from the port LOCAL, with the Ethernet addresses that
-//!    [`mac_of`] gives to source and destination, for rules to rewrite where that matters.
-//! 4. A map takes the place of another whole, and only if its version is not lower.
+//! 1. A packet that is no whole Geneve packet with our addresses inside is not touched. One
+//!    that pretends to be, with a malformed option or a wrong checksum, is dropped and
+//!    counted.
+//! 2. All workers share one node, under a lock that is taken once per burst: a switch has one
+//!    cache.
+//! 3. The node's own packets come from the port LOCAL. [`mac_of`] gives their Ethernet source
+//!    and destination, which rules may rewrite where that matters.
+//! 4. A new map replaces the old one as a whole, and only if its version is not lower.
 //!
-//! Reference: Zeno, Chen, Silberstein, *In-Network Address Caching for Virtual Networks*, SIGCOMM
-//! 2024; `docs/v2p-wire-format.md`.
+//! Reference: Zeno, Chen, Silberstein, *In-Network Address Caching for Virtual Networks*,
+//! SIGCOMM 2024; `docs/v2p-wire-format.md`.
 
 mod host;
 mod map;
@@ -45,15 +48,15 @@ pub use self::map::{Machine, V2pMap};
 use self::host::Host;
 use crate::sync::{Mutex, MutexGuard};
 
-/// Bytes that any packet of ours can have: a frame and the longest IP packet.
+/// Most bytes of any packet of ours: a frame with the longest IP packet.
 const SCRATCH_BYTES: usize = EthernetView::HEADER_LEN + 65_535;
 
-/// What a switch is in its fabric.
+/// The role of a switch in its fabric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum V2pRole {
-    /// One with a cache.
+    /// A switch with a cache.
     Switch(Role),
-    /// One that knows all mappings.
+    /// A gateway, which knows all mappings.
     Gateway,
     /// The virtual switch of a host, with machines at its ports.
     Host,
@@ -62,32 +65,32 @@ pub enum V2pRole {
 /// How a switch takes part in the protocol.
 #[derive(Clone, Debug)]
 pub struct V2pConfig {
-    /// What it is.
+    /// Its role.
     pub role: V2pRole,
-    /// Its own physical address; the map must have it among those of its kind.
+    /// Its own physical address; the map must contain it among those of its kind.
     pub address: Address,
-    /// Which version of the protocol the fabric runs.
+    /// The version of the protocol that the fabric runs.
     pub profile: Profile,
-    /// Mappings in the cache of a switch.
+    /// Mappings in the cache, for a switch.
     pub cache_entries: u32,
-    /// With which probability a gateway ToR sends a learning packet; 0 to 1.
+    /// Probability, 0 to 1, that a gateway ToR sends a learning packet.
     pub learning_probability: f64,
-    /// Of ports with a host or a gateway at their other end: its physical address.
+    /// Ports with a host or a gateway at the other end, and its physical address.
     pub attached: BTreeMap<PortId, Address>,
-    /// What the control plane says of the fabric.
+    /// The control plane's map of the fabric.
     pub map: Arc<V2pMap>,
-    /// Where the random numbers begin.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
-/// Why a switch cannot take part as it is told to.
+/// Why the switch cannot take its configured part.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum V2pError {
-    /// The map does not know the switch.
+    /// The map does not contain the switch.
     #[error("the map has no {kind} {address}; add it, or mend the address")]
     NotInMap {
-        /// What the switch is to be.
+        /// The role of the switch.
         kind: &'static str,
         /// Its address.
         address: Address,
@@ -100,22 +103,22 @@ pub enum V2pError {
         /// The version of the map.
         found: u64,
     },
-    /// No share of packets.
+    /// Not a probability.
     #[error("a learning probability of {0} is not between 0 and 1")]
     BadProbability(String),
 }
 
-/// What a node has counted, by name; zeros are left out.
+/// Counters of a node, by name; zeros are left out.
 pub type V2pCounters = BTreeMap<&'static str, u64>;
 
-/// The Ethernet address that stands for a physical address in frames that nodes make: locally
+/// The Ethernet address for a physical address in frames that nodes make: locally
 /// administered, with the last four bytes of the address.
 pub fn mac_of(address: Address) -> MacAddress {
     let [a, b, c, d] = (address.to_bits() as u32).to_be_bytes();
     MacAddress([0x02, 0x00, a, b, c, d])
 }
 
-/// The protocol in one switch.
+/// The protocol's state in one switch.
 pub(crate) struct Node {
     address: Address,
     agent: Agent,
@@ -138,19 +141,19 @@ enum Agent {
     Host(Box<Host>),
 }
 
-/// What becomes of a packet.
+/// What happens to a packet.
 enum Fate {
     /// It goes on to the rules.
     Pass,
-    /// The same, written anew: it comes from this switch.
+    /// The same, but rewritten: it comes from this switch.
     PassAsOurs,
-    /// It goes to this port, past the rules.
+    /// It goes to this port, without the rules.
     Deliver(PortId),
-    /// It ends here, and somebody has counted it.
+    /// It ends here, and is already counted.
     End,
 }
 
-/// Where packets are written, and what could not be.
+/// Writes packets, and counts those it could not write.
 pub(crate) struct Writer {
     scratch: Vec<u8>,
     counters: NodeCounters,
@@ -205,13 +208,13 @@ impl Node {
         })
     }
 
-    /// Handles a burst: what is left in it, and what has joined it, is for the rules.
+    /// Handles a burst: the packets left in it, and those added to it, are for the rules.
     pub(crate) fn process(&mut self, burst: &mut Vec<Packet>, outbox: &mut Outbox, now: Instant) {
         std::mem::swap(burst, &mut self.incoming);
         let mut incoming = std::mem::take(&mut self.incoming);
         for mut packet in incoming.drain(..) {
             let fate = self.handle(&mut packet, now);
-            // What invalidates goes ahead of what was sent wrongly, as in the simulator.
+            // Invalidations go before the packet that was misdelivered, as in the simulator.
             if let Agent::Switch { agent, .. } = &mut self.agent {
                 while let Some(control) = agent.poll_transmit() {
                     self.writer.send(control, &mut outbox.pool, burst, now);
@@ -292,7 +295,7 @@ impl Node {
         }
     }
 
-    /// Puts another map in place.
+    /// Replaces the map.
     pub(crate) fn set_map(&mut self, map: Arc<V2pMap>) -> Result<(), V2pError> {
         if map.version < self.map.version {
             return Err(V2pError::OlderMap {
@@ -325,7 +328,7 @@ impl Node {
         }
     }
 
-    /// What was done since the start.
+    /// Counters since the start.
     pub(crate) fn counters(&self) -> V2pCounters {
         match &self.agent {
             Agent::Switch { agent, .. } => {
@@ -364,7 +367,7 @@ impl Node {
     }
 }
 
-/// A node for one burst, or for the control side.
+/// Locks the node for one burst, or for the control side.
 pub(crate) fn lock(node: &Mutex<Node>) -> MutexGuard<'_, Node> {
     node.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -374,7 +377,7 @@ fn nonzero(counts: impl IntoIterator<Item = (&'static str, u64)>) -> V2pCounters
     counts.filter(|(_, count)| *count > 0).collect()
 }
 
-/// Whether a packet that is not read is none of the protocol's business; invariant 1.
+/// Whether an unreadable packet does not belong to the protocol (invariant 1).
 fn is_not_ours(error: DatagramError) -> bool {
     matches!(
         error,
@@ -391,14 +394,15 @@ fn ingresses(attached: &BTreeMap<PortId, Address>, map: &V2pMap) -> HashMap<Port
     ports.map(|(port, address)| (*port, of(*address))).collect()
 }
 
-/// Bytes in the scratch area, on their way into a packet.
+/// Bytes in the scratch buffer, to be copied into a packet.
 struct Written<'a> {
     bytes: Option<&'a [u8]>,
     fate: Fate,
 }
 
 impl Written<'_> {
-    /// What cannot be written ends here, counted by the writer.
+    /// Fills the packet; one that could not be written ends here, and the writer has counted
+    /// it.
     fn fill(self, packet: &mut Packet) -> Fate {
         match self.bytes {
             Some(bytes) => {
@@ -411,7 +415,7 @@ impl Written<'_> {
 }
 
 impl Writer {
-    /// A packet of this switch's own, to its outer destination.
+    /// Writes a packet of this switch, to its outer destination.
     fn rewrite(&mut self, datagram: &Datagram<'_>, source: Address) -> Written<'_> {
         let destination = datagram.packet.outer_destination;
         let len = self.write(datagram, ethernet(source, destination));
@@ -421,7 +425,7 @@ impl Writer {
         }
     }
 
-    /// Writes a frame into the scratch area; gives its length, or counts why not.
+    /// Writes a frame into the scratch buffer; returns its length, or counts the failure.
     fn write(&mut self, datagram: &Datagram<'_>, mut ethernet: EthernetRepr) -> Option<usize> {
         ethernet.ether_type = match datagram.packet.outer_source.is_ipv4() {
             true => EtherType::IPV4,

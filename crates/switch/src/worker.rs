@@ -1,4 +1,4 @@
-//! A worker: a thread that takes packets from its ports all the way to where they go.
+//! A worker: a thread that carries packets from its ports all the way to their destination.
 //!
 //! ```text
 //!   loop:
@@ -11,14 +11,15 @@
 //! ```
 //!
 //! 1. A burst is answered at one version, and sent or left with other workers before the next
-//!    command is looked at. So when a worker has acknowledged a change, it neither has nor makes a
-//!    packet of an older version; those it left with others are drained by the control side.
+//!    command is looked at. So when a worker has acknowledged a change, it neither has nor
+//!    makes a packet of an older version; the control side drains those it left with others.
 //! 2. While it is held, a worker does not touch the pipeline or its ports.
-//! 3. A worker waits for nobody but in a hold: its news are refused if nobody takes them.
-//! 4. An answer follows every command but one, and the channel has room for it, and for the one
-//!    that says that caches are repaired.
-//! 5. A worker that was told to stop ends when the control side has heard all: one that ends
-//!    before has panicked.
+//! 3. A worker waits for other threads only in a hold: its news are dropped if their channel
+//!    is full.
+//! 4. Every command but one has an answer. The channel has room for it, and for the report
+//!    that caches are repaired.
+//! 5. After a stop command, a worker ends when the control side has received everything; one
+//!    that ends earlier has panicked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,36 +39,37 @@ use crate::sync::{Mutex, Receiver, Sender};
 use crate::totals::WorkerCounters;
 use crate::v2p::{Node, lock};
 
-/// Rounds without a packet after which a worker sleeps; in a model check, soon.
+/// Rounds without a packet after which a worker sleeps; few in a model check.
 const IDLE_ROUNDS: u32 = if cfg!(thalweg_model) { 1 } else { 64 };
 
-/// Packets of other workers that are sent in one round: more than come in, so that these, which
+/// Packets of other workers sent in one round. More than come in, so that these packets, which
 /// have cost the most already, are not the first to be refused.
 const EXCHANGE_BURST: usize = 4 * BURST;
 
-/// How often ports are asked whether they are up; this asks the operating system.
+/// How often port status is checked, which takes a system call.
 const STATUS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// For how long a descriptor is not believed that was ready when nothing came.
+/// How long a descriptor is ignored that was ready when no packet came.
 const QUIET_TIME: Duration = Duration::from_millis(10);
 
-/// Slices take one part in so many of the time of a round, if there are more than one: a worker
-/// with many ports would else be long in following a change.
+/// If there are several slices, they take one part in this many of a round's time. With only
+/// one slice per round, a worker with many ports would be slow to follow a change.
 const ROUND_SHARE: u32 = 4;
 
-/// The same of slices of work for the caches' index, which nobody waits for.
+/// The same for slices of work on the caches' index, which are not urgent.
 const TEND_SHARE: u32 = 8;
 
-/// However long a round was, no more slices follow each other after this time.
+/// Most time for several slices in a row, however long the round was.
 const LONGEST_SLICES: Duration = Duration::from_millis(1);
 
 /// Entries whose counts are gathered between two bursts.
 const GATHERED: u32 = 128;
 
-/// Entries of a slice of work for the caches' index, or so.
+/// Approximate entries in a slice of work on the caches' index.
 const TEND_STEPS: usize = if cfg!(thalweg_model) { 1 } else { 16 };
 
-/// Sleep between asking ports that cannot be polled: at first, and at last when nothing comes.
+/// Sleep between checks of ports that cannot be polled: at first, and at most when nothing
+/// comes.
 const SHORTEST_NAP: Duration = Duration::from_micros(100);
 const LONGEST_NAP: Duration = Duration::from_millis(2);
 
@@ -75,15 +77,15 @@ const LONGEST_NAP: Duration = Duration::from_millis(2);
 pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) pipeline: Gate<Pipeline>,
-    /// By worker: what others have left for it.
+    /// By worker: packets left for it by others.
     pub(crate) exchanges: Vec<Exchange>,
     /// By worker.
     pub(crate) doorbells: Vec<Doorbell>,
-    /// What sees packets before the rules do, in a fabric that caches virtual addresses.
+    /// Handles packets before the rules do, in a fabric that caches virtual addresses.
     pub(crate) node: Option<Mutex<Node>>,
 }
 
-/// Where a worker hears and speaks.
+/// The channels of a worker.
 pub(crate) struct Channels {
     pub(crate) commands: Receiver<Command>,
     pub(crate) answers: Sender<Answer>,
@@ -102,20 +104,20 @@ pub(crate) struct Worker {
     outbox: Outbox,
     recent: Recent,
     counters: WorkerCounters,
-    /// By worker: packets for its ports, each with the place of the port.
+    /// By worker: packets for its ports, each with the port's place.
     leaving: Vec<Vec<(usize, Packet)>>,
     burst: Vec<Packet>,
-    /// The port with which the next round begins.
+    /// The port at which the next round begins.
     first_port: usize,
     ready: Vec<usize>,
     idle_rounds: u32,
     nap: Duration,
     next_status_check: Instant,
-    /// The change that is being followed and not yet acknowledged: its stations.
+    /// The change being followed until it is acknowledged; its stations are needed.
     moving: Option<Arc<Delta>>,
-    /// Where a report that is asked for goes on gathering.
+    /// Where gathering for a requested report continues.
     reporting: Option<u32>,
-    /// When the ports were last looked at, if there was something to look after.
+    /// When the ports were last looked at, if there was work.
     last_look: Option<Instant>,
 }
 
@@ -153,7 +155,7 @@ impl Worker {
         }
     }
 
-    /// Works until it is told to stop, or the control side is gone.
+    /// Works until told to stop, or until the control side is gone.
     pub(crate) fn run(mut self) {
         loop {
             match self.channels.commands.try_recv() {
@@ -188,8 +190,8 @@ impl Worker {
         self.datapath.is_following() && !self.datapath.is_waiting() || self.reporting.is_some()
     }
 
-    /// Slices of maintenance and of a report: one, or as many as fit into a share of the time that
-    /// the last round took.
+    /// Does slices of maintenance and of a report: one, or as many as fit into a share of the
+    /// last round's time.
     fn take_slices(&mut self) {
         let (start, round) = self.round_so_far();
         loop {
@@ -202,8 +204,8 @@ impl Worker {
         self.note_pause(start);
     }
 
-    /// Slices of work for the caches' index, as many as fit into a share of the time that the last
-    /// round took; says whether there were any. Long work is handed to the control side.
+    /// Does slices of work on the caches' index, as many as fit into a share of the last
+    /// round's time; returns whether there were any. Long jobs go to the control side.
     fn tend_caches(&mut self) -> bool {
         if self.channels.news.is_full() {
             return false;
@@ -233,7 +235,7 @@ impl Worker {
         has_worked
     }
 
-    /// Now, and how long ago the last round began.
+    /// The current time, and how long ago the last round began.
     fn round_so_far(&self) -> (Instant, Duration) {
         let now = self.shared.clock.now();
         (
@@ -242,14 +244,14 @@ impl Worker {
         )
     }
 
-    /// Whether slices have had their share of a round.
+    /// Whether slices have used their share of a round.
     fn is_share_spent(&self, start: Instant, round: Duration, share: u32) -> bool {
         let spent = self.shared.clock.now() - start;
         spent * share >= round || spent >= LONGEST_SLICES
     }
 
-    /// One burst from each port, or from some if a command comes: else who has many ports would be
-    /// long in hearing it. Says how many packets there were to do something with.
+    /// Handles one burst from each port; stops early if a command comes, so that a worker with
+    /// many ports responds soon. Returns the number of packets handled.
     fn round(&mut self) -> usize {
         let now = self.shared.clock.now();
         if let Some(last) = self.last_look {
@@ -296,11 +298,11 @@ impl Worker {
         self.counters.longest_pause = self.counters.longest_pause.max(pause);
     }
 
-    /// Takes everything out of the outbox; invariant 1.
+    /// Empties the outbox (invariant 1).
     fn empty_outbox(&mut self, now: Instant) {
         let mut last = None;
         for (number, packet) in self.outbox.sent.drain(..) {
-            // Neighbours mostly go the same way.
+            // Consecutive packets mostly go the same way.
             let route = match last {
                 Some((known, route)) if known == number => route,
                 _ => self.routes.find(number),
@@ -361,10 +363,11 @@ impl Worker {
         count
     }
 
-    /// Sends what others have left until now; what they leave meanwhile can wait.
+    /// Sends what others have left so far; what they leave meanwhile can wait.
     ///
-    /// What cannot be taken for want of a buffer is dropped and counted: it may have been answered
-    /// at an older version, and must not leave once the change is acknowledged.
+    /// Packets that cannot be taken for lack of a buffer are dropped and counted: they may
+    /// have been answered at an older version, and must not leave once the change is
+    /// acknowledged.
     fn drain(&mut self) {
         let mut waiting = self.shared.exchanges[self.number].waiting();
         while waiting > 0 {
@@ -379,7 +382,7 @@ impl Worker {
         }
     }
 
-    /// Reports stations, each once in a while.
+    /// Reports stations, each at most once in a while.
     fn tell_learned(&mut self, now: Instant) {
         let recent = &mut self.recent;
         self.outbox
@@ -401,7 +404,7 @@ impl Worker {
 
     fn tell_controller(&mut self) {
         for (notice, packet) in self.outbox.to_controller.drain(..) {
-            // Copying for nothing is what a flood would make us do.
+            // A flood must not make us copy packets for nothing.
             let is_sent = !self.channels.packet_ins.is_full()
                 && self
                     .channels
@@ -420,11 +423,11 @@ impl Worker {
             }
             self.outbox.pool.put(packet);
         }
-        // If there is no room for this, the control side has enough to wake up for.
+        // If this does not fit, the control side has enough to wake up for.
         let _ = self.channels.news.try_send(News::Attention);
     }
 
-    /// Looks whether a port is up, and tells if that is news.
+    /// Checks a port's status, and reports changes.
     fn look_at(&mut self, place: usize) {
         let port = &mut self.ports[place];
         if port.status == PortStatus::Gone {
@@ -433,14 +436,14 @@ impl Worker {
         let status = port.port.status();
         if status != port.status {
             let news = News::Port(port.number, port.attachment, status);
-            // Without room it stays news.
+            // If this does not fit, it is reported later.
             if self.channels.news.try_send(news).is_ok() {
                 port.status = status;
             }
         }
     }
 
-    /// Sleeps until something comes, somebody rings, or ports are to be looked at.
+    /// Sleeps until a packet comes, the bell rings, or ports must be checked.
     fn sleep(&mut self) {
         let now = self.shared.clock.now();
         let mut limit = self.next_status_check - now;
@@ -467,7 +470,7 @@ impl Worker {
         self.nap = (self.nap * 2).min(LONGEST_NAP);
     }
 
-    /// Does what it is told and answers; false when it is to end.
+    /// Obeys a command and answers it; returns false at the end.
     fn obey(&mut self, command: Command) -> bool {
         match command {
             Command::Advance(delta, findings) => {
@@ -513,7 +516,7 @@ impl Worker {
                 self.answer(Answer::Done);
             }
             Command::Install(learnt) => {
-                // Only this worker was told.
+                // If only this worker was told, the outcome is moved, not shared.
                 match Arc::into_inner(learnt) {
                     Some(learnt) => self.datapath.install(learnt),
                     None => self.datapath.forget_training(),
@@ -550,7 +553,7 @@ impl Worker {
         port
     }
 
-    /// A slice of following a change.
+    /// Does a slice of following a change.
     fn maintain(&mut self) {
         if !self.datapath.is_following() || self.datapath.is_waiting() {
             return;
@@ -583,12 +586,12 @@ impl Worker {
                 ledger,
             };
             self.answer(Answer::Settled(settled));
-            // If there is no room for this, the control side has enough to wake up for.
+            // If this does not fit, the control side has enough to wake up for.
             let _ = self.channels.news.try_send(News::Attention);
         }
     }
 
-    /// A slice of gathering what entries have counted, for a report; with the last, the report.
+    /// Gathers a slice of entries' counts for a report; after the last, sends the report.
     fn gather(&mut self) {
         let Some(from) = self.reporting else { return };
         self.reporting = self.datapath.gather_slice(from, GATHERED);
@@ -615,7 +618,7 @@ impl Worker {
         self.answer(Answer::Report(Box::new(report)));
     }
 
-    /// If nobody listens any more, the next look at the commands ends the worker.
+    /// If the control side is gone, the next look at the commands ends the worker.
     fn answer(&self, answer: Answer) {
         let _ = self.channels.answers.send(answer);
     }

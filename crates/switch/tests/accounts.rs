@@ -1,9 +1,9 @@
-//! What is counted, and what a refused change leaves behind: nothing.
+//! Checks what is counted, and that a refused change leaves nothing behind.
 //!
 //! Random pipelines, packets and changes, with caches so small that they evict all the time. A
-//! model counts what the interpreter says that each packet meets, rule by rule and table by table;
-//! whenever counts are settled, rules must have counted the same. A modified rule keeps its count,
-//! a replaced one starts anew.
+//! model counts what the interpreter says each packet meets, by rule and table; whenever
+//! counts are settled, rules must have the same counts. A modified rule keeps its counts, a
+//! replaced one starts from zero.
 
 mod lab;
 
@@ -20,14 +20,14 @@ use thalweg_pipeline::{
 use thalweg_switch::Config;
 use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
 
-/// What tells a rule from all others.
+/// Distinguishes a rule from all others.
 type Identity = (TableId, u16, Match);
 
 fn identity(flow: &Flow) -> Identity {
     (flow.table, flow.priority, flow.matching.clone())
 }
 
-/// What everything should have counted.
+/// The expected counts.
 #[derive(Default)]
 struct Model {
     rules: BTreeMap<Identity, Counters>,
@@ -36,7 +36,7 @@ struct Model {
 }
 
 impl Model {
-    /// Counts what a packet is about to meet. Its length is known in its first pass only.
+    /// Counts what a packet is about to meet. Its length is known only in its first pass.
     fn expect(&mut self, lab: &Lab, packet: &Packet) {
         let passes = lab.interpret(packet);
         let pipeline = lab.engine.pipeline();
@@ -127,7 +127,7 @@ fn conserve(seed: u64, random: &RandomConfig, config: Config) {
                 model.change(&lab, &placed.change);
             }
         }
-        // Most packets are ones seen lately, so that the caches answer.
+        // Most packets repeat recent ones, so that the caches answer.
         while recent.len() < 4 || chance.random_ratio(1, 4) {
             let packet = packets.next_packet();
             recent.push((packet.in_port % PORTS, packet.bytes));
@@ -165,8 +165,8 @@ fn i5_rules_and_tables_count_what_the_interpreter_says() {
     }
 }
 
-/// A rule's last use is the time of the last packet that met it, in whichever cache that was
-/// remembered, and whatever was changed, evicted or settled since.
+/// A rule's last use is the time of the last packet that met it, whichever cache remembered
+/// it, and whatever was changed, evicted or settled since.
 #[test]
 fn i5_last_used_never_goes_back() {
     let mut used = 0;
@@ -183,7 +183,7 @@ fn i5_last_used_never_goes_back() {
     assert!(used > 1_000, "rules are in use: {used}");
 }
 
-/// Says how often a rule was in use when that was looked at.
+/// Returns how often a checked rule was in use.
 fn follow_uses(seed: u64, config: Config) -> usize {
     let random = RandomConfig::default();
     let mut rules = RandomPipeline::new(&random, seed).unwrap();
@@ -193,7 +193,7 @@ fn follow_uses(seed: u64, config: Config) -> usize {
     let mut packets = PacketSource::new(&random, seed);
     let mut chance = Pcg64Mcg::seed_from_u64(seed);
     let mut recent: Vec<(u32, Vec<u8>)> = Vec::new();
-    // Numbers of rules that are gone are used again; ages are not.
+    // Numbers of removed rules are reused; ages are not.
     let mut expected: BTreeMap<(RuleId, Precedence), Instant> = BTreeMap::new();
     let mut used = 0;
     for step in 0..1_500 {
@@ -277,7 +277,7 @@ fn i5_bytes_are_those_of_the_packets() {
     assert_eq!(counted, [to_2, through, table_1]);
 }
 
-/// 200,000 rules, each with an address of its own.
+/// 200,000 rules, each with its own address.
 fn many_rules() -> impl Iterator<Item = Operation> {
     let template = text::parse_flow("table=3,ip,actions=output:2").unwrap();
     (0..200_000_u32).map(move |number| {
@@ -318,7 +318,7 @@ fn a_bad_operation_among_many_undoes_them_all() {
     .flat_map(|placed| placed.change.operations)
     .collect::<Vec<_>>();
     operations.extend(many_rules());
-    // The text refuses a goto that does not lead forward, and so must the pipeline.
+    // The parser refuses a goto that does not lead forward, and the pipeline must too.
     let mut backward = text::parse_flow("actions=goto_table:1").unwrap();
     backward.table = TableId(1);
     let groupless = text::parse_flow("actions=group:9").unwrap();

@@ -1,4 +1,4 @@
-//! What chosen packets may cost those who send others, counted and not timed.
+//! What an attacker's packets may cost other senders, counted in work, not in time.
 
 use thalweg_datapath::{EvictReason, RefuseReason, Statistics};
 use thalweg_packet::{Instant, Packet, PortId};
@@ -6,7 +6,7 @@ use thalweg_pipeline::text;
 use thalweg_switch::{Config, Engine};
 use thalweg_workload::AttackCase;
 
-/// Sub-tables that a walk may be counted as.
+/// Sub-tables that one walk counts as.
 const WALK: u64 = 100;
 
 struct Scene {
@@ -29,7 +29,7 @@ impl Scene {
         Scene { engine }
     }
 
-    /// Sends packets in by a port, in bursts; says what they cost, in sub-tables for each packet.
+    /// Sends packets into a port, in bursts; returns their cost per packet, in sub-tables.
     fn send<'a>(&mut self, port: u32, packets: impl IntoIterator<Item = &'a Vec<u8>>) -> f64 {
         let cost = |seen: &Statistics| seen.lookups.subtables + WALK * seen.upcalls;
         let seen = self.engine.datapath().statistics();
@@ -59,8 +59,9 @@ impl Scene {
     }
 }
 
-/// Tuple space explosion by IPv4 and IPv6: a flow that was there before, and one that comes when all
-/// masks are taken, from the attacker's port and from another, cost what they cost alone.
+/// Tuple space explosion over IPv4 and IPv6. A flow that was there before, and one that comes
+/// when all masks are taken, cost about what they cost alone, from the attacker's port and
+/// from another.
 #[test]
 fn masks_of_an_attacker_cost_others_next_to_nothing() {
     for is_ipv6 in [false, true] {
@@ -73,7 +74,7 @@ fn masks_of_an_attacker_cost_others_next_to_nothing() {
             scene.send(1, &case.attacker);
             let victim = scene.send(1, &case.victim);
             assert!(victim < 3.0, "{victim} in round {round}");
-            // Once for each port that is new, all are searched until it is known what pays.
+            // For each new port, all sub-tables are searched until it is known which pay off.
             let by_another = scene.send(3, &case.victim);
             assert!(by_another < 12.0, "{by_another} in round {round}");
             let again = scene.send(3, &case.victim);
@@ -91,7 +92,7 @@ fn masks_of_an_attacker_cost_others_next_to_nothing() {
     }
 }
 
-/// While the attacker goes on: one of its packets for each two of the others.
+/// The same during the attack: one attack packet for every two others.
 #[test]
 fn nor_do_they_while_the_attack_goes_on() {
     let case = AttackCase::explosion(false, 4_000, 6).unwrap();
@@ -109,7 +110,7 @@ fn nor_do_they_while_the_attack_goes_on() {
         newcomer.push(scene.send(1, &others[1][step % 20]));
     }
     for (name, costs) in [("victim", victim), ("newcomer", newcomer)] {
-        // What it takes to become known is over after half of the time.
+        // Learning which sub-tables pay off is over after half of the time.
         let later = &costs[costs.len() / 2..];
         let mean = later.iter().sum::<f64>() / later.len() as f64;
         assert!(mean < 4.0, "{name}: {mean}");
@@ -117,8 +118,8 @@ fn nor_do_they_while_the_attack_goes_on() {
     scene.assert_sound();
 }
 
-/// Keys of an attacker that knows another seed are as any: see the test of the hash in `classifier`.
-/// Here, a flood of entries leaves those of flows that are used.
+/// An attacker that knows another seed has ordinary keys: see the test of the hash in
+/// `classifier`. Here, a flood of entries does not evict those of flows in use.
 #[test]
 fn entries_of_an_attacker_do_not_drive_out_others() {
     let case = AttackCase::sources(500, 30_000, 7).unwrap();

@@ -1,7 +1,7 @@
-//! What OpenFlow says of requests that mean nothing, or cannot be done: each by name.
+//! OpenFlow requests that have no effect, or cannot be done: one test for each.
 //!
-//! What means nothing is no error, and touches no entry of the caches. What cannot be done is
-//! refused, and touches none either. Sections are those of OpenFlow 1.5.1.
+//! A request without effect is no error, and touches no cache entry. A request that cannot be
+//! done is refused, and touches none either. Sections are those of OpenFlow 1.5.1.
 
 mod lab;
 
@@ -24,7 +24,7 @@ const RULES: &str = "\
 
 const HOSTS: u32 = 5;
 
-/// A switch with these rules, whose caches have an entry for each of five hosts.
+/// A switch with these rules, and a cache entry for each of five hosts.
 fn warm_lab() -> Lab {
     let mut lab = Lab::new(Config::default(), &format!("{RULES}{READS_FIVE_TUPLE}"));
     answers(&mut lab);
@@ -32,13 +32,13 @@ fn warm_lab() -> Lab {
     lab
 }
 
-/// Where packets to each of the hosts go, as the caches and the interpreter say.
+/// The ports that packets to each host leave by; caches and interpreter must agree.
 fn answers(lab: &mut Lab) -> Vec<Vec<u32>> {
     let hosts = 1..=HOSTS;
     hosts.map(|host| lab.send(&datagram(9, host, 7))).collect()
 }
 
-/// The entries of the caches, but for what they count.
+/// The cache entries, without their counters.
 fn entries(lab: &Lab) -> Vec<String> {
     let entries = lab.engine.datapath().entries();
     let mut texts: Vec<String> = entries
@@ -60,7 +60,7 @@ fn read(text: &str) -> Operation {
     operation.unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// Does something that changes nothing: no rule, no group, no entry of a cache.
+/// Checks that an operation changes nothing: no rule, no group, no cache entry.
 fn assert_nothing_happens(lab: &mut Lab, operation: Operation) {
     let (rules, cached) = (lab.rules(), entries(lab));
     let update = lab.apply(&Change::one(operation.clone()));
@@ -73,7 +73,7 @@ fn assert_nothing_happens(lab: &mut Lab, operation: Operation) {
     assert_eq!(lab.rules(), rules, "{operation:?}");
 }
 
-/// Does something that cannot be done, with something before it that can.
+/// Checks that an impossible operation is refused, together with a possible one before it.
 fn assert_refused(lab: &mut Lab, operation: Operation) -> ChangeError {
     let (rules, cached) = (lab.rules(), entries(lab));
     let version = lab.engine.version();
@@ -91,7 +91,7 @@ fn assert_refused(lab: &mut Lab, operation: Operation) -> ChangeError {
     error
 }
 
-/// The destinations' last numbers for which there still is a rule of their own.
+/// The last address bytes of the hosts that still have their own rule.
 fn hosts_with_rules(lab: &mut Lab) -> Vec<usize> {
     let rules = lab.rules();
     let has_rule = |host: &usize| {
@@ -101,8 +101,8 @@ fn hosts_with_rules(lab: &mut Lab) -> Vec<usize> {
     (1..=4).filter(has_rule).collect()
 }
 
-/// Section 6.4: "if no flow entry matches, no error is recorded, and no flow table modification
-/// occurs".
+/// Section 6.4: "if no flow entry matches, no error is recorded, and no flow table
+/// modification occurs".
 #[test]
 fn deleting_a_rule_that_is_not_there_does_nothing() {
     let mut lab = warm_lab();
@@ -132,7 +132,7 @@ fn deleting_a_group_that_is_not_there_does_nothing() {
     assert_nothing_happens(&mut lab, read("delete group_id=2"));
 }
 
-/// Section 6.4, since OpenFlow 1.1: a modification that finds nothing adds nothing.
+/// Section 6.4, since OpenFlow 1.1: a modification that finds no rule adds none.
 #[test]
 fn modifying_a_rule_that_is_not_there_adds_none() {
     let mut lab = warm_lab();
@@ -167,7 +167,7 @@ fn an_empty_change_touches_nothing() {
     assert_nothing_happens(&mut lab, Operation::MoveMacs(Vec::new()));
 }
 
-/// Section 6.4: a cookie narrows what is meant, strict or not.
+/// Section 6.4: a cookie narrows the selection, strict or not.
 #[test]
 fn a_cookie_narrows_what_is_deleted() {
     let left = |text: &str| {
@@ -213,7 +213,8 @@ fn where_rules_lead_narrows_what_is_deleted() {
     assert_eq!(left(&format!("{strict},out_port=2")), (vec![2, 3, 4], 1));
 }
 
-/// Section 6.4: a loose request means all rules at least as narrow, a strict one that rule alone.
+/// Section 6.4: a loose request selects all rules at least as narrow, a strict one only that
+/// rule.
 #[test]
 fn loose_requests_mean_narrower_rules_too() {
     let mut lab = warm_lab();
@@ -233,7 +234,7 @@ fn loose_requests_mean_narrower_rules_too() {
     assert_eq!(answers(&mut lab), vec![Vec::<u32>::new(); 5]);
 }
 
-/// Section 6.4: an add with equal match and priority takes the place of the rule that is there.
+/// Section 6.4: an add with equal match and priority replaces the existing rule.
 #[test]
 fn an_equal_add_takes_the_place() {
     let mut lab = warm_lab();
@@ -259,7 +260,7 @@ fn an_equal_add_takes_the_place() {
     assert_eq!(packets, 2, "it goes on with what the other has counted");
     lab.change(&format!("reset_counts,{equal},actions=output:6"));
     assert_eq!(counted(&mut lab).1, 0);
-    // Another priority or table is another rule.
+    // With another priority or table it is another rule.
     lab.change("priority=6,ip,nw_dst=10.0.0.1,actions=output:7");
     lab.change("table=1,priority=7,ip,nw_dst=10.0.0.1,actions=output:7");
     assert_eq!(lab.rules().len(), before + 2);
@@ -291,7 +292,7 @@ fn a_rule_that_overlaps_is_refused_if_asked_to_be() {
     }
 }
 
-/// What overlaps is what is there when the operation's turn comes.
+/// Overlap is checked against the rules that exist when the operation's turn comes.
 #[test]
 fn overlap_is_checked_against_the_bundle_so_far() {
     let mut lab = warm_lab();
@@ -328,7 +329,7 @@ fn a_rule_with_a_group_that_is_not_there_is_refused() {
     }
 }
 
-/// Groups come in any order: those that name others may be first.
+/// Groups come in any order: a group may name a later one.
 #[test]
 fn a_bucket_can_name_a_group_that_comes_later() {
     let mut lab = warm_lab();
@@ -353,7 +354,8 @@ fn a_bucket_can_name_a_group_that_comes_later() {
     assert!(matches!(error, ChangeError::GroupLoop { group: 77, .. }));
 }
 
-/// Section 6.7: rules that use a group go with it; their packets go elsewhere at once.
+/// Section 6.7: rules that use a group are removed with it; their packets go elsewhere at
+/// once.
 #[test]
 fn deleting_a_group_deletes_the_rules_that_use_it() {
     let mut lab = warm_lab();
@@ -366,7 +368,7 @@ fn deleting_a_group_deletes_the_rules_that_use_it() {
         [0; 0],
         "the controller's rule is next"
     );
-    // A group whose bucket names it stays, and sends to nobody.
+    // A group whose bucket names it stays, and sends nowhere.
     lab.change("priority=9,ip,nw_dst=10.0.0.1,actions=group:2");
     assert_eq!(answers(&mut lab)[0], [0; 0]);
     lab.change("group_id=1,type=all,bucket=actions=output:7");
@@ -426,7 +428,7 @@ fn a_rule_for_a_table_that_cannot_be_had_is_refused() {
     }
 }
 
-/// What does not fit its field is refused by the reader, with line and column.
+/// The parser refuses a number that does not fit its field, with line and column.
 #[test]
 fn numbers_out_of_range_are_refused() {
     for text in [

@@ -1,7 +1,7 @@
-//! Operations that meet in a bundle, and bundles that meet: each by name.
+//! Operations that interact in a bundle, and bundles that interact: one test for each.
 //!
-//! A bundle is done in order, and seen whole or not at all (OpenFlow 1.5.1, section 6.8). What it
-//! does and undoes again nobody has seen, so it touches no entry of the caches.
+//! A bundle is done in order, and seen whole or not at all (OpenFlow 1.5.1, section 6.8). What
+//! it does and undoes again is never seen, so it touches no cache entry.
 
 mod lab;
 
@@ -29,7 +29,7 @@ fn warm_lab() -> Lab {
     warm_lab_with(Config::default())
 }
 
-/// Where packets to each of the hosts go, as the caches and the interpreter say.
+/// The ports that packets to each host leave by; caches and interpreter must agree.
 fn answers(lab: &mut Lab) -> Vec<Vec<u32>> {
     let hosts = 1..=HOSTS;
     hosts.map(|host| lab.send(&datagram(9, host, 7))).collect()
@@ -54,7 +54,7 @@ fn counts(update: &Update) -> (usize, usize) {
     (update.delta.inserted.len(), update.delta.removed.len())
 }
 
-/// The rule for a host, and what it has counted.
+/// The rule for a host, and its packet count.
 fn rule_of(lab: &mut Lab, host: u32) -> Option<(String, u64)> {
     let condition = format!("nw_dst=10.0.0.{host} ");
     let rules = lab.rules();
@@ -77,7 +77,7 @@ fn of_two_open_bundles_the_second_sees_what_the_first_did() {
     ]);
     let (done, again) = (lab.apply(&first), lab.apply(&second));
     assert_eq!(counts(&done), (1, 1));
-    // The rule for 3 has taken the place of the first bundle's; that for 1 was gone.
+    // The rule for 3 has replaced the first bundle's; that for 1 was gone.
     assert_eq!(counts(&again), (2, 2));
     assert!(again.delta.removed.contains(&done.delta.inserted[0]));
     assert_eq!(answers(&mut lab), [[3], [7], [6]]);
@@ -172,7 +172,7 @@ fn the_last_of_equal_adds_in_a_bundle_stays() {
     assert!(rule_of(&mut lab, 3).is_some_and(|(rule, _)| rule.starts_with("cookie=0x2")));
 }
 
-/// As is a rule that was modified and then deleted: its last counts are reported once.
+/// The same for a rule that is modified and then deleted: its last counts are reported once.
 #[test]
 fn a_rule_replaced_and_deleted_in_a_bundle_has_ended_once() {
     let mut lab = warm_lab();
@@ -231,7 +231,7 @@ fn a_group_deleted_and_added_again_has_lost_its_rules() {
     assert_eq!(answers(&mut lab), [[2], [3], [3]]);
 }
 
-/// Wherever the wrong line is, the entries of the caches are as before.
+/// Wherever the wrong line is, the cache entries are as before.
 #[test]
 fn a_refused_bundle_touches_no_entry() {
     let right = [
@@ -268,7 +268,8 @@ fn a_refused_bundle_touches_no_entry() {
     }
 }
 
-/// A bundle of some thousand operations, which the pipeline does in many slices, is seen whole.
+/// A bundle of some thousand operations, which the pipeline does in many slices, is seen
+/// whole.
 #[test]
 fn a_large_bundle_is_its_operations_one_by_one() {
     let lines: Vec<String> = (0..3_000_u32)

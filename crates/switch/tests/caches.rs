@@ -1,4 +1,5 @@
-//! What the caches promise about their size, their memory of what is used, and their generations.
+//! What the caches promise about their size, about keeping used entries, and about
+//! generations.
 
 mod lab;
 
@@ -6,7 +7,7 @@ use lab::{Lab, READS_FIVE_TUPLE, datagram};
 use thalweg_datapath::{EvictReason, MaintainerKind, RefuseReason};
 use thalweg_switch::Config;
 
-/// A rule for each of these hosts, so that each has an entry of its own.
+/// A rule for each of these hosts, so that each has its own entry.
 fn rules_by_host(hosts: u32) -> String {
     let rule = |host: u32| {
         let [.., a, b, c] = host.to_be_bytes();
@@ -28,7 +29,7 @@ fn a_microflow_never_outlives_its_megaflow() {
     for _ in 0..2 {
         assert_eq!((lab.send(&one), lab.send(&two)), (vec![2], vec![3]));
     }
-    // Both entries go. The next to come takes the place and the number that was the other's.
+    // Both entries are evicted. The next new entry gets the place and number of the other one.
     lab.change("add priority=40000,arp,actions=drop");
     assert_eq!(lab.engine.datapath().megaflow_count(), 0);
     assert_eq!((lab.send(&two), lab.send(&one)), (vec![3], vec![2]));
@@ -78,7 +79,7 @@ fn a_scan_leaves_most_of_the_exact_match_cache() {
     for _ in 0..2 {
         hot.iter().for_each(|packet| drop(lab.send(packet)));
     }
-    // Nothing but chance may bring two flows to the same place: there is room for all of them.
+    // Only chance can bring two flows to the same place: there is room for all of them.
     assert!(lab.engine.datapath().statistics().microflow.hits > 980);
     (0..100_000).for_each(|host| drop(lab.send(&datagram(0x10_0000 + host, 2, 8))));
     let before = lab.engine.datapath().statistics().microflow.hits;
@@ -92,7 +93,7 @@ fn entries_in_use_survive_a_scan() {
     let mut config = Config::default();
     config.datapath.microflow.entries = 0;
     config.datapath.megaflow.entries = 1_000;
-    // Every packet of another host is an entry: the whole address is read.
+    // Every packet of another host makes an entry: the whole address is read.
     let rules =
         "priority=9,ip,nw_dst=10.0.0.0/255.0.0.255,actions=2\npriority=1,actions=output:3\n";
     let rules = format!("{rules}{}", rules_by_host(20_000));
@@ -145,14 +146,14 @@ fn entries_stay_within_their_bytes_after_every_burst() {
     for host in 0..6_000 {
         lab.send(&datagram(9, host * 7 % 3_000, 7));
         most = most.max(lab.engine.datapath().megaflow_count());
-        // Arrays that grow by doubling may have as much again in reserve.
+        // Arrays that grow by doubling may have the same amount in reserve.
         assert!(lab.engine.datapath().megaflow_bytes() < 2 * limit + 16_384);
     }
     assert!(
         (100..1_000).contains(&most),
         "{most} entries in {limit} bytes"
     );
-    // Were the account of bytes not exact, there would be room for more or for fewer by now.
+    // If the byte count were not exact, there would be room for more or fewer entries by now.
     lab.change("modify ip,actions=output:7");
     let mut again = 0;
     for host in 0..3_000 {

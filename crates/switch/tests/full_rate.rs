@@ -1,14 +1,15 @@
-//! Workers at full rate, with large caches, while changes affect hundreds of their entries at once.
+//! Workers at full rate, with large caches, while changes affect hundreds of their entries at
+//! once.
 //!
-//! Each rule of table 0 is about one destination and each of table 1 about one source, and either
-//! leaves in the packet the number of the change that wrote it last: so an entry for each pair, and
-//! a change of some rules affects all entries of their rows. The ports never run dry, and look at
-//! every packet that leaves:
+//! Each rule of table 0 is for one destination, each of table 1 for one source, and each
+//! writes into the packet the number of the change that last wrote the rule. So there is an
+//! entry for each pair, and a change of some rules affects all entries of their rows. The
+//! ports never run dry, and check every packet sent:
 //!
-//! 1. after a change is acknowledged, none has a number from before it;
-//! 2. its two numbers are those of one version.
+//! 1. after a change is acknowledged, no packet has a number from before it;
+//! 2. a packet's two numbers are those of one version.
 //!
-//! Nothing here waits for a time to pass, and how long things took is only said.
+//! No test waits for time to pass; durations are only printed.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock};
@@ -22,26 +23,26 @@ use thalweg_packet::{BURST, Packet, PacketPool, PortId};
 use thalweg_pipeline::{Change, Operation, text};
 use thalweg_switch::{Switch, SwitchConfig, SwitchPort};
 
-/// Rules of table 0 and of table 1; an entry for each pair.
+/// Number of rules of table 0 and of table 1; an entry for each pair.
 const ROWS: [usize; 2] = [100, 200];
 
-/// Rules of each table that one change writes, and changes of a run.
+/// Rules of each table that one change writes, and changes in a run.
 const WRITTEN: [usize; 2] = [2, 3];
 const CHANGES: u16 = 40;
 
-/// Packets between two changes, at the least.
+/// Least packets between two changes.
 const PACKETS: u64 = 500;
 
-/// What rules say at each version, and what ports have seen.
+/// The rules at each version, and what the ports have seen.
 struct World {
     /// By table and rule: the changes that have written it, in order.
     written: RwLock<[Vec<Vec<u16>>; 2]>,
-    /// The last change that is acknowledged.
+    /// The last acknowledged change.
     acknowledged: AtomicUsize,
     is_over: AtomicBool,
     received: AtomicU64,
     sent: AtomicU64,
-    /// Packets that were not as they should be.
+    /// Packets that violated property 1 or 2.
     stale: AtomicU64,
     mixed: AtomicU64,
 }
@@ -59,7 +60,7 @@ impl World {
         }
     }
 
-    /// Looks at a packet that leaves.
+    /// Checks a packet that leaves.
     fn look(&self, written: &[Vec<Vec<u16>>; 2], bytes: &[u8]) {
         let number = |place: usize| u16::from_be_bytes([bytes[place], bytes[place + 1]]);
         let rows = [bytes[33], bytes[29]].map(usize::from);
@@ -73,7 +74,7 @@ impl World {
                     .expect("the first")
             })
         };
-        // Written by the newer of the two, it must have been as it is in both tables.
+        // At the newer of the two changes, both rules must have had these numbers.
         let version = seen[0].max(seen[1]);
         if at(version) != seen {
             self.mixed.fetch_add(1, Ordering::Relaxed);
@@ -85,7 +86,7 @@ impl World {
     }
 }
 
-/// A port that always has packets, if it is a source, and looks at each that it sends.
+/// A port that always has packets if it is a source, and checks each packet sent.
 struct BusyPort {
     number: PortId,
     is_source: bool,
@@ -138,7 +139,7 @@ impl Port for BusyPort {
     }
 }
 
-/// An IPv4 packet; the last byte of each address says which rule it is for.
+/// An IPv4 packet; the last byte of each address names its rule.
 fn template() -> Vec<u8> {
     let mut bytes = vec![2, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 8, 0];
     bytes.extend([0x45, 0, 0, 46, 0, 0, 0, 0, 64, 99, 0, 0]);
@@ -147,7 +148,7 @@ fn template() -> Vec<u8> {
     bytes
 }
 
-/// The rule of a table with the number of a change. Ports 3 and 4 are those of two workers.
+/// The rule of a table with the number of a change. Ports 3 and 4 belong to two workers.
 fn rule(table: usize, row: usize, change: u16) -> Operation {
     let (high, low) = (change >> 8, change & 0xff);
     let text = match table {

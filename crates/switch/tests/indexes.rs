@@ -1,6 +1,6 @@
-//! Tables and caches in every kind of index, with as many rules and entries as it takes to be
-//! trained: what leaves the switch is what leaves its slow twin, which has a hash table for each mask
-//! and no filter, while rules come and go.
+//! Tests tables and caches with every kind of index, and enough rules and entries to train
+//! them. While rules come and go, the output must equal that of a slow twin, which has a hash
+//! table for each mask and no filter.
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -15,10 +15,10 @@ use thalweg_workload::{
 /// Ports that rules send to, from 2 on.
 const PORTS: u32 = 97;
 
-/// Rounds of packets with a change after each.
+/// Rounds of packets, with a change after each.
 const ROUNDS: usize = 40;
 
-/// Packets of a round.
+/// Packets per round.
 const PACKETS: usize = if cfg!(debug_assertions) { 96 } else { 960 };
 
 fn config(tables: ClassifierKind, megaflows: MegaflowClassifier, mode: Mode) -> Config {
@@ -40,7 +40,7 @@ fn engine(config: Config, flows: &[Flow]) -> Engine {
     engine
 }
 
-/// What leaves for each packet of a burst, by their order.
+/// The output for each packet of a burst, in order.
 fn forward(engine: &mut Engine, packets: &[Packet]) -> Vec<(u32, Vec<u8>)> {
     engine.forward(&mut packets.to_vec(), Instant::ZERO);
     let outbox = engine.outbox();
@@ -53,7 +53,7 @@ fn forward(engine: &mut Engine, packets: &[Packet]) -> Vec<(u32, Vec<u8>)> {
     sent
 }
 
-/// Some rules go, and some of those that went before come back.
+/// Removes some rules, and adds back some of those removed before.
 fn change(flows: &mut Vec<Flow>, away: &mut Vec<Flow>, random: &mut Pcg64Mcg) -> Change {
     let mut operations = Vec::new();
     for _ in 0..20.min(away.len()) {
@@ -131,7 +131,7 @@ fn learned_and_filtered_caches_answer_as_tuple_spaces() {
             let statistics = engine.datapath().statistics();
             if classifier == MegaflowClassifier::Learned {
                 assert!(statistics.lookups.learned > 1_000);
-                // A debug build sends too few packets for as many entries as are trained.
+                // A debug build sends too few packets for entries to be trained.
                 assert!(cfg!(debug_assertions) || statistics.trainings > 0);
             }
         }

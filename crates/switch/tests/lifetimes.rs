@@ -1,4 +1,4 @@
-//! Timeouts, reports of rules that ended, groups, and packets that are parsed anew.
+//! Timeouts, reports of ended rules, groups, and packets that are parsed again.
 
 mod lab;
 
@@ -14,7 +14,7 @@ use thalweg_switch::{Config, RemovalReason};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// With microflows, without, without any cache, and by the rules alone: activity is seen in all.
+/// With microflows, without, without any cache, and by the rules alone: all see activity.
 fn cachings() -> [Config; 6] {
     let (megaflows, computational) = (Mode::Megaflows, Mode::ComputationalFlows);
     let sizes = [
@@ -97,7 +97,7 @@ fn i5_reports_have_final_counts_and_reasons() {
                 }
             }
             if round == 4 {
-                // Modified rules live on, and keep what they have counted.
+                // Modified rules live on, and keep their counts.
                 lab.change("modify ip,nw_dst=10.0.0.3,actions=3");
             }
             lab.wait(SECOND);
@@ -156,7 +156,7 @@ fn a_select_group_spreads_and_is_stable() {
     let without = spread(&mut lab);
     assert_eq!(without.keys().copied().collect::<Vec<_>>(), [2, 4]);
     for port in [2, 4] {
-        // Flows of buckets that live stay where they were.
+        // Flows of live buckets stay where they were.
         let stayed = first[&port]
             .iter()
             .filter(|flow| without[&port].contains(flow));
@@ -194,7 +194,8 @@ fn buckets_count_what_they_were_chosen_for() {
             (3_000, 180_000)
         );
         drop(pipeline);
-        // A group that is set again counts from zero, whatever entries had counted for it before.
+        // A group that is set again counts from zero, whatever entries had counted for it
+        // before.
         lab.send(&datagram(1, 1, 7));
         lab.change(&format!("group add {group}"));
     }

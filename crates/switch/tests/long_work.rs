@@ -1,4 +1,4 @@
-//! Indexes of an engine that a thread builds while packets go on.
+//! Indexes of an engine that a thread builds while packets are forwarded.
 
 use thalweg_packet::{Instant, Packet, PortId};
 use thalweg_pipeline::{Change, ClassifierKind, text};
@@ -6,7 +6,7 @@ use thalweg_switch::{Config, Engine, LongWork};
 
 /// Rules of the table that is worth an index.
 const RULES: u32 = 3_000;
-/// Bursts after which a table must have asked for its index: it looks at 256 rules a slice.
+/// Bursts after which a table must have requested its index: it checks 256 rules per slice.
 const BURSTS_MAX: u32 = 4 * 1_024;
 
 fn address(number: u32) -> [u8; 4] {
@@ -23,7 +23,7 @@ fn rules() -> Change {
     Change::adding((0..RULES).map(|number| rule(number).expect("a rule")))
 }
 
-/// An engine with eight ports, whose first burst is behind it.
+/// An engine with eight ports that has forwarded its first burst.
 fn engine(long_work: LongWork) -> Engine {
     let mut config = Config {
         is_audited: true,
@@ -37,7 +37,7 @@ fn engine(long_work: LongWork) -> Engine {
     engine
 }
 
-/// Forwards a packet to each of 32 addresses; gives the ports by which they left.
+/// Forwards a packet to each of 32 addresses; returns the ports by which they left.
 fn forward(engine: &mut Engine, first: u32) -> Vec<PortId> {
     let packet = |number: u32| {
         let mut bytes = [0; 60];
@@ -56,7 +56,7 @@ fn forward(engine: &mut Engine, first: u32) -> Vec<PortId> {
     sent
 }
 
-/// Forwards until a job has been handed to the thread and is done.
+/// Forwards until the thread has been given a job and has finished it.
 fn forward_until_built(engine: &mut Engine) {
     for burst in 0..BURSTS_MAX {
         forward(engine, burst * 32);
@@ -92,7 +92,7 @@ fn without_a_thread_a_change_returns_with_its_index() {
     assert!(engine.long_work().jobs > 0);
 }
 
-/// A job under way when its engine goes, and one whose layout is gone when it ends.
+/// One job is running when its engine is dropped; another ends after its layout is gone.
 #[test]
 fn a_job_may_outlive_what_it_was_for() {
     let mut engine = engine(LongWork::Thread);

@@ -1,8 +1,8 @@
-//! What must hold of maintained caches, by the numbers of the invariants.
+//! Checks the numbered invariants of maintained caches.
 //!
-//! Random pipelines are changed at random. After each change the entries that are left are compared
-//! with what brute force says of them: the interpreter, asked anew for every entry, and for packets
-//! of its region that try to be treated otherwise. `THALWEG_CHANGES` asks for more changes than the
+//! Random pipelines are changed at random. After each change, the remaining entries are
+//! compared with brute force: the interpreter answers every entry's key again, and keys of its
+//! region that are chosen to get another answer. `THALWEG_CHANGES` sets more changes than the
 //! default.
 
 #[path = "lab/brute.rs"]
@@ -14,7 +14,7 @@ use thalweg_packet::{Instant, Packet, PortId};
 use thalweg_pipeline::{Change, Flow, Operation, Selector, TableId, text};
 use thalweg_switch::Engine;
 
-/// Changes that a run makes at the least.
+/// Least changes in a run.
 const CHANGES: u64 = if cfg!(debug_assertions) { 400 } else { 8_000 };
 
 fn wanted_changes() -> u64 {
@@ -38,7 +38,7 @@ fn i1_i2_i3_i7_every_entry_is_what_brute_force_says_after_each_change() {
             bench.change();
             bench.check(&format!("{} seed {seed}, change {round}", kind.name()));
             bench.forward(10);
-            // What packets have taught is a change too.
+            // Learned stations make a change too.
             bench.check(&format!("{} seed {seed}, after {round}", kind.name()));
             changes += 1;
         }
@@ -59,7 +59,7 @@ fn i1_i2_i3_i7_every_entry_is_what_brute_force_says_after_each_change() {
     );
 }
 
-/// What the engine answers to packets, as bytes by port.
+/// The engine's answers to packets, as bytes by port.
 fn answers(engine: &mut Engine, packets: &[Packet]) -> Vec<Vec<(PortId, Vec<u8>)>> {
     packets
         .iter()
@@ -87,7 +87,7 @@ fn i4_a_rule_that_comes_and_goes_leaves_every_answer_as_it_was() {
             rules.filter_map(|(id, _)| pipeline.flow_of(id)).collect()
         };
         for flow in rules.iter().take(20) {
-            // As the rule, but above all others and to no port.
+            // Like the rule, but above all others and without output.
             let flow = Flow {
                 priority: u16::MAX,
                 actions: [].into(),
@@ -227,7 +227,7 @@ fn i2_many_rules_for_few_entries_are_followed_by_a_sweep() {
         for seed in 0..12 {
             let mut bench = Bench::new(kind, true, seed);
             bench.forward(12);
-            // Rules as they are there, but at many priorities and to no port.
+            // Like the existing rules, but at many priorities and without output.
             let flows: Vec<Flow> = {
                 let pipeline = bench.engine.pipeline();
                 let rules = pipeline.rules(pipeline.version());

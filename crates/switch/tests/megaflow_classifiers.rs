@@ -1,5 +1,5 @@
-//! Whichever way the wildcard cache finds entries, answers are the interpreter's, also while
-//! entries come and go, wait for their repair, and are made again for the same keys.
+//! However the wildcard cache finds entries, answers are the interpreter's: also while entries
+//! come and go, wait for their repair, and are made again for the same keys.
 
 mod lab;
 
@@ -13,11 +13,11 @@ use thalweg_pipeline::text::{self, Parser};
 use thalweg_pipeline::{Change, Operation, Outbox, Pipeline, PortState};
 use thalweg_switch::{Config, Step};
 
-/// A packet's address is told from this one by its first bit that differs, so that the entry's mask
-/// has as many bits.
+/// The first bit in which a packet's address differs from this one decides the match, so the
+/// entry's mask has that many bits.
 const HOST: u32 = 0xff_ffff;
 
-/// The masks that packets make: one for each pair of prefixes.
+/// Prefix lengths in packets' masks: one mask for each pair.
 const LENGTHS: u32 = 20;
 
 const RULES: &str = "priority=9,ip,nw_dst=10.255.255.255,actions=output:2\n\
@@ -67,15 +67,15 @@ fn known_flows_are_found_by_the_first_layer_among_many_masks() {
             assert_eq!(after.asked - before.asked, keys - bypassed);
             let falses = after.false_candidates - before.false_candidates;
             let found = after.candidates - before.candidates - falses;
-            // Those that went past it the round before are not known.
+            // The layer does not know the packets that bypassed it in the round before.
             assert!(found >= keys - 2 * (keys / 64 + 1), "{after:?}");
-            // Those that went past it have a search of all sub-tables, half of them on average.
+            // Packets that bypassed it search the sub-tables, half of them on average.
             assert!(searched < keys * 10, "{searched}");
         } else if classifier == MegaflowClassifier::Learned {
             assert_eq!((searched, after.learned - before.learned), (0, keys));
             assert_eq!(after.learned_refused, 0);
         } else {
-            // As many masks as packets do not pay for a search of half of them.
+            // With as many masks as packets, searching half of them does not pay off.
             assert!(searched > keys && after.unsearched > keys, "{after:?}");
             assert_eq!((after.asked, after.candidates), (0, 0));
         }
@@ -133,7 +133,7 @@ fn entries_are_made_again_for_the_same_keys() {
                 config.datapath.megaflow.entries = 150;
             });
             for step in 0..6_000_u32 {
-                // Some come often, so that they stay; the others take turns in being evicted.
+                // Some come often, so that they stay; the others are evicted in turn.
                 let draw = step.wrapping_mul(2_654_435_761);
                 let (from, to) = match step % 3 {
                     0 => (draw >> 20 & 7, draw >> 24 & 7),
@@ -146,7 +146,7 @@ fn entries_are_made_again_for_the_same_keys() {
                     assert_eq!(lab.engine.datapath().verify(), Ok(()));
                 }
                 if step % 1_500 == 700 {
-                    // Other masks, and numbers of sub-tables that are given again.
+                    // Other masks, and reused numbers of sub-tables.
                     let rule = "priority=20,udp,nw_src=10.0.0.0/9,tp_src=7,actions=output:1";
                     lab.change(&format!("add {rule}"));
                     lab.send(&packet(23, 3));
@@ -186,7 +186,7 @@ fn masks_beyond_the_limit_and_filters_without_memory_do_no_harm() {
     }
 }
 
-/// More flows than it takes to be trained, each an entry of its own.
+/// More flows than training needs, each with its own entry.
 fn hosts(count: u32) -> String {
     let rule = |host: u32| {
         let [.., a, b, c] = host.to_be_bytes();
@@ -195,8 +195,8 @@ fn hosts(count: u32) -> String {
     (0..count).map(rule).collect()
 }
 
-/// Entries are trained, and go, and come back under the same numbers with other keys; a training
-/// that was begun before is installed after.
+/// Entries are trained, evicted, and return under the same numbers with other keys; a training
+/// begun before that is installed afterwards.
 #[test]
 fn trained_entries_come_and_go() {
     let mut config = Config::default();
@@ -241,7 +241,8 @@ fn trained_entries_come_and_go() {
     assert_eq!(statistics.lookups.subtables, 0);
 }
 
-/// A cache that may choose: few masks, then many, then entries that hardly are used again.
+/// A cache with automatic choice: few masks, then many, then entries that are hardly used
+/// again.
 #[test]
 fn what_pays_is_chosen() {
     let mut config = Config::default();
@@ -284,7 +285,7 @@ fn what_pays_is_chosen() {
         send(&mut lab, step % 2_000, step % 2_000 % LENGTHS);
     }
     let after = lookups(&lab);
-    // One in 64 goes past it, to see what that would cost.
+    // One in 64 bypasses it, to measure the cost without it.
     assert_eq!(after.learned - before.learned, 6_300);
     assert!(lab.engine.datapath().choice().coverage > 0.9);
     assert_eq!(lab.engine.datapath().verify(), Ok(()));
@@ -342,7 +343,7 @@ fn an_index_is_made_while_entries_come_and_go() {
     let (mut waiting, mut changes_while_made, mut made_at) = (None, 0, None);
     for step in 0..400_000_u32 {
         let draw = step.wrapping_mul(2_654_435_761) >> 12;
-        // Most are used again and again, some come and go.
+        // Most are used again and again; some come and go.
         let host = match step % 64 {
             0 => 2_000 + draw % 4_000,
             _ => draw % 2_000,
@@ -362,7 +363,7 @@ fn an_index_is_made_while_entries_come_and_go() {
             assert_eq!(datapath.verify(), Ok(()));
         }
         if datapath.choice().index == CacheIndex::Learned {
-            // Then it is changed as others are.
+            // From then on it is changed like any other.
             if step - *made_at.get_or_insert(step) == 5_000 {
                 break;
             }

@@ -1,28 +1,29 @@
-//! The protocol of changes under a model check: control, workers, records of what entries depend
-//! on, exchanges and doorbells as they are, and whoever runs next chosen by the checker.
+//! The protocol of changes under a model check. Control side, workers, dependency records,
+//! exchanges and doorbells are the real ones; the checker chooses which thread runs next.
 //!
-//! A build with `--cfg thalweg_model` takes locks, channels and threads from shuttle (Burckhardt and
-//! others, A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs, ASPLOS 2010): all
-//! threads are one, and at each lock, channel, atomic and wait the checker says who goes on.
-//! `cargo xtask test` makes that build; in any other this file is empty.
+//! A build with `--cfg thalweg_model` takes locks, channels and threads from shuttle
+//! (Burckhardt and others, A Randomized Scheduler with Probabilistic Guarantees of Finding
+//! Bugs, ASPLOS 2010): all threads are one, and at each lock, channel, atomic and wait the
+//! checker chooses the next. `cargo xtask test` makes that build; in any other this file is
+//! empty.
 //!
 //! ```text
 //!   RUSTFLAGS="--cfg thalweg_model -C debug-assertions" cargo test --profile tested \
 //!       --target-dir target/model -p thalweg-switch --test model
 //! ```
 //!
-//! Packets bear stamps of the rules that answered them (`lab/stamps.rs`). In every execution:
+//! Packets carry stamps of the rules that answered them (`lab/stamps.rs`). In every execution:
 //!
 //! 1. when [`Switch::apply`] has returned, no port sends a packet of an older version;
-//! 2. every packet is answered at one version, and versions do not go back on the way from one port
-//!    to another;
-//! 3. every packet leaves, and is counted once, by the rules whose stamps it bears;
-//! 4. nobody waits for ever: the checker knows who waits for what, and time does not pass.
+//! 2. every packet is answered at one version, and versions never decrease on the way from one
+//!    port to another;
+//! 3. every packet leaves, and is counted once, by the rules whose stamps it carries;
+//! 4. no thread waits for ever: the checker knows what each waits for, and time does not pass.
 //!
-//! The two executions at random differ in how threads are chosen: evenly, or by priorities that
-//! change at few places. A third goes through all orders of one change and some packets. A failure
-//! prints the schedule that led to it, which `shuttle::replay` follows. `THALWEG_CHECKS` asks for more
-//! than the default number of executions, or for less.
+//! The two random kinds of execution differ in how threads are chosen: evenly, or by
+//! priorities that change at few places. A third goes through all orders of one change and
+//! some packets. A failure prints its schedule, which `shuttle::replay` follows.
+//! `THALWEG_CHECKS` changes the default number of executions.
 #![cfg(thalweg_model)]
 
 #[path = "lab/stamps.rs"]
@@ -46,30 +47,31 @@ use thalweg_switch::{Switch, SwitchConfig, SwitchPort};
 /// Executions of each kind.
 const EXECUTIONS: usize = 3_000;
 
-/// What an execution stands for in `THALWEG_CHECKS`, which speaks of comparisons.
+/// Comparisons in `THALWEG_CHECKS` that one execution stands for.
 const CHECKS_EACH: usize = 400;
 
-/// Changes of an execution.
+/// Changes in an execution.
 const CHANGES: u16 = 3;
 
-/// What all ports of an execution know. Its locks are no places where the checker chooses.
+/// State shared by all ports of an execution. The checker does not switch threads at its
+/// locks.
 #[derive(Default)]
 struct World {
     /// The rules by version, from the first.
     programs: Mutex<Vec<Program>>,
-    /// How many of the versions are over.
+    /// Number of versions that are over.
     over: AtomicUsize,
     seen: Mutex<Vec<Seen>>,
-    /// Nothing will be injected any more.
+    /// Whether no more packets will be injected.
     is_finished: AtomicBool,
 }
 
-/// A port of the model: packets that wait, and a look at each that leaves.
+/// A port of the model: holds waiting packets, and checks each that leaves.
 struct ModelPort {
     number: u32,
     waiting: Arc<Mutex<VecDeque<Vec<u8>>>>,
     world: Arc<World>,
-    /// The versions that packets from each source had here at last.
+    /// The version of the last packet from each source.
     last: [usize; 2],
     counters: PortCounters,
 }
@@ -77,7 +79,7 @@ struct ModelPort {
 impl Port for ModelPort {
     fn receive(&mut self, pool: &mut PacketPool, burst: &mut Vec<Packet>, now: Instant) {
         let mut waiting = self.waiting.lock().unwrap();
-        // Two at a time, so that they come at many times.
+        // Two at a time, so that they arrive at many moments.
         for _ in 0..2.min(waiting.len()) {
             let mut packet = pool.take().expect("there is room");
             packet.fill(&waiting.pop_front().unwrap());
@@ -116,7 +118,7 @@ impl Port for ModelPort {
     }
 }
 
-/// A switch in a world of its own.
+/// A switch with its own world.
 struct Stage {
     world: Arc<World>,
     switch: Switch,
@@ -124,7 +126,7 @@ struct Stage {
     injected: u16,
 }
 
-/// Small caches, so that entries come and go; tables and caches with indexes that stay.
+/// Small caches, so that entries come and go; the indexes of tables and caches stay.
 fn config(maintainer: MaintainerKind) -> SwitchConfig {
     let mut config = SwitchConfig {
         workers: 2,
@@ -144,8 +146,8 @@ fn config(maintainer: MaintainerKind) -> SwitchConfig {
     config
 }
 
-/// Tables and caches whose indexes are replaced all the time, the exact-match cache mostly out of the
-/// way.
+/// Tables and caches whose indexes are replaced all the time; the exact-match cache mostly
+/// disabled.
 fn config_that_trains() -> SwitchConfig {
     let mut config = config(MaintainerKind::Incremental);
     let draw = |end: usize| thread_rng().gen_range(0..end);
@@ -189,7 +191,7 @@ impl Stage {
         }
     }
 
-    /// Has so many packets of any flows come to each source.
+    /// Injects `count` packets of random flows into each source.
     fn inject(&mut self, count: usize) {
         for source in 1..=2_u16 {
             for _ in 0..count {
@@ -202,7 +204,7 @@ impl Stage {
         }
     }
 
-    /// Applies a change, whose version is the only one when that has returned.
+    /// Applies a change; once this returns, its version is the only valid one.
     fn apply(&mut self, change: &Change, program: Program) {
         let versions = {
             let mut programs = self.world.programs.lock().unwrap();
@@ -225,7 +227,7 @@ impl Stage {
         }
     }
 
-    /// Stops the switch; property 3.
+    /// Stops the switch, and checks property 3.
     fn end(mut self) {
         let totals = self.switch.stop();
         let seen = self.world.seen.lock().unwrap();
@@ -262,7 +264,7 @@ impl Stage {
     }
 }
 
-/// An execution: packets, and changes among them.
+/// An execution: packets, with changes among them.
 fn execution(maintainer: MaintainerKind) {
     let mut stage = Stage::new(config(maintainer));
     let draw = |end: u32| thread_rng().gen_range(0..end);
@@ -287,15 +289,15 @@ fn execution(maintainer: MaintainerKind) {
     stage.world.is_finished.store(true, Ordering::SeqCst);
     if draw(2) == 0 {
         stage.wait_for_packets();
-        // By now workers may sleep until somebody rings.
+        // By now workers may sleep until the bell rings.
         stage.change(Kind::Everything, 2 + CHANGES);
     }
     stage.wait_for_packets();
     stage.end();
 }
 
-/// Changes, and packets, while tables and caches are copied, built, brought up to date and
-/// replaced: each poll is a slice.
+/// Changes and packets, while indexes of tables and caches are copied, built, brought up to
+/// date and replaced: each poll is a slice.
 fn execution_that_trains() {
     let mut stage = Stage::new(config_that_trains());
     let draw = |end: u32| thread_rng().gen_range(0..end);
@@ -323,7 +325,7 @@ fn execution_that_trains() {
 static REPLACED: AtomicUsize = AtomicUsize::new(0);
 
 impl Stage {
-    /// How often an index took another's place, in tables.
+    /// How many indexes of tables were replaced.
     fn replaced(&self) -> usize {
         let choices = self.switch.pipeline().choices();
         choices
@@ -334,7 +336,7 @@ impl Stage {
 }
 
 impl Stage {
-    /// A change for which workers have to be held: the rule's field is in no key yet.
+    /// A change for which workers must be held: the rule's field is in no key yet.
     fn grow_layout(&mut self) {
         let rule = text::parse_flow("priority=9,tcp,tcp_flags=+syn,actions=drop");
         let change = Change::adding([rule.expect("it is right")]);
@@ -343,7 +345,7 @@ impl Stage {
     }
 }
 
-/// How many executions are asked for: one where other tests make so many comparisons.
+/// The number of executions, scaled down from the comparisons in `THALWEG_CHECKS`.
 fn executions() -> usize {
     let asked = std::env::var("THALWEG_CHECKS").ok();
     asked.map_or(EXECUTIONS, |asked| {
@@ -359,7 +361,7 @@ fn run(scheduler: impl Scheduler + 'static, work: impl Fn() + Send + Sync + 'sta
     config
         .ungraceful_shutdown_config
         .immediately_return_on_panic = true;
-    // Property 4, for those who wait without an end to it.
+    // Property 4, for threads that wait in an endless loop.
     config.max_steps = MaxSteps::FailAfter(200_000);
     Runner::new(scheduler, config).run(work)
 }
@@ -384,13 +386,12 @@ fn barrier_under_any_choice_of_threads() {
     run(scheduler, || execution(MaintainerKind::Barrier));
 }
 
-/// Indexes of tables and caches are replaced while rules change and packets are looked up: all four
-/// properties hold, so that no lookup was answered by what an index did not know yet, or did not
-/// forget.
+/// Indexes of tables and caches are replaced while rules change and packets are looked up. All
+/// four properties hold: no lookup used an index that missed a new rule or kept a removed one.
 ///
-/// That this can fail was tried: without the line by which `Auto::remove` notes that a rule is stale,
-/// a rule that was replaced while its table was built anew answers packets again, which the first of
-/// the two tests finds.
+/// This test can fail: without the line in `Auto::remove` that marks a rule stale, a rule
+/// replaced during its table's rebuild answers packets again, and the first of the two tests
+/// finds that.
 #[test]
 fn indexes_are_replaced_under_any_choice_of_threads() {
     let before = REPLACED.load(Ordering::SeqCst);

@@ -1,8 +1,8 @@
-//! Every order of the steps of one change and of two upcalls, one after the other.
+//! Every order of the steps of one change and of two upcalls.
 //!
-//! `model.rs` draws orders of a whole switch; here are so few steps that all orders can be had. The
-//! pipeline, the caches and the record of what entries depend on are as they are; control and worker
-//! are reduced to what they do with these three:
+//! `model.rs` draws random orders of a whole switch; here are few enough steps to try all
+//! orders. The pipeline, the caches and the dependency record are the real ones. Control side
+//! and worker are reduced to what they do with these three:
 //!
 //! ```text
 //!   control: change and publish under the lock; search the record
@@ -10,12 +10,12 @@
 //!            then, when control has done that, follow the change, with packets
 //! ```
 //!
-//! 1. Until the caches have moved, packets get the answers of the version before; from then on,
-//!    those of the next.
-//! 2. When the change is settled, the record is that of the entries.
+//! 1. Until the caches have moved, packets get the answers of the previous version; from then
+//!    on, those of the next.
+//! 2. When the change is settled, the record matches the entries.
 //!
-//! For a build of its own, as `model.rs` says; in any other this file is empty. The orders of a case
-//! are printed: if they were few, nothing was tried.
+//! Needs the separate build described in `model.rs`; in any other this file is empty. Prints
+//! the number of orders of each case: if it were small, the test would check little.
 #![cfg(thalweg_model)]
 
 #[path = "lab/stamps.rs"]
@@ -30,10 +30,11 @@ use thalweg_datapath::{Datapath, Findings, Gate, MaintainerKind, Progress};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 use thalweg_pipeline::{Change, Delta, Operation, Outbox, Pipeline, PortState};
 
-/// Flows that are in the caches before the change.
+/// Flows in the caches before the change.
 const WARM: [FlowKey; 2] = [FlowKey(0, 0), FlowKey(1, 1)];
 
-/// Flows that come while it is made: the first is of the rules of those before, and none of them.
+/// Flows that arrive during the change. The first one meets only rules that the warm flows met;
+/// the second meets none of them.
 const MEANWHILE: [FlowKey; 2] = [FlowKey(0, 1), FlowKey(2, 2)];
 
 /// A worker: caches, and the rules before and after the change.
@@ -46,7 +47,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// Forwards packets of these flows in one burst; property 1.
+    /// Forwards packets of these flows in one burst, and checks property 1.
     fn forward(&mut self, flows: &[FlowKey], program: &Program) {
         let packet = |flow: &FlowKey| {
             let mut packet = Packet::from_bytes(&stamps::frame(*flow, 1, 0));
@@ -110,7 +111,7 @@ fn set_out(maintainer: MaintainerKind, rules: &Change) -> (Pipeline, Datapath) {
     (pipeline, datapath.expect("it is right"))
 }
 
-/// What all orders of a change have in common; made once, for there are many.
+/// The part shared by all orders of a change; made once, as there are many orders.
 struct Case {
     maintainer: MaintainerKind,
     before: Program,
@@ -160,7 +161,7 @@ fn execution(case: &Case) {
     worker.follow(delta, findings);
 }
 
-/// All orders of the changes that a test is about.
+/// All orders of the changes that a test covers.
 fn all_orders(maintainer: MaintainerKind, first: Kind, kinds: &[Kind]) {
     for kind in kinds.iter().copied() {
         let case = Case::new(maintainer, first, kind);

@@ -1,4 +1,4 @@
-//! Rules that take the place of others: what is reported, what is counted, and who wins.
+//! Rules that replace others: what is reported, what is counted, and which rule wins.
 
 use thalweg_packet::{Instant, Packet, PortId};
 use thalweg_pipeline::{Change, Operation, Selector, TableId, text};
@@ -17,7 +17,7 @@ fn add(engine: &mut Engine, rule: &str) {
     engine.apply(&change, Instant::ZERO).unwrap();
 }
 
-/// Where a packet from port 1 goes.
+/// The ports that a packet from port 1 leaves by.
 fn send(engine: &mut Engine) -> Vec<u32> {
     let mut packet = Packet::from_bytes(&[0; 60]);
     packet.set_received(PortId(1), Instant::ZERO);
@@ -33,7 +33,7 @@ fn packets(engine: &mut Engine) -> Vec<u64> {
     rules.map(|(_, rule)| rule.counters.packets).collect()
 }
 
-/// OpenFlow 1.5.1, section 6.4: an add that overwrites a rule is not its end.
+/// OpenFlow 1.5.1, section 6.4: an add that overwrites a rule does not end it.
 #[test]
 fn a_rule_that_is_added_again_is_not_reported() {
     for again in ["", "reset_counts,"] {
@@ -45,7 +45,7 @@ fn a_rule_that_is_added_again_is_not_reported() {
         );
         assert_eq!(engine.take_removals().len(), 0);
         assert_eq!(send(&mut engine), [3]);
-        // Counts go on, those that caches still had included, unless they are to begin anew.
+        // Counts continue, including those still in caches, unless they are reset.
         let counted = if again.is_empty() { 2 } else { 1 };
         assert_eq!(packets(&mut engine), [counted]);
         let delete = Change::one(Operation::DeleteAll);

@@ -1,7 +1,8 @@
-//! Changes that are followed in slices, with packets between any two: what packets get, and when.
+//! Changes followed in slices, with packets between any two: which answers packets get, and
+//! when.
 //!
-//! Every answer is audited: until the change is acknowledged it must be that of the version before,
-//! and from then on that of the new one.
+//! Every answer is audited: until the change is acknowledged it must be that of the previous
+//! version, and from then on that of the new one.
 
 #[path = "lab/brute.rs"]
 mod brute;
@@ -23,7 +24,7 @@ fn bench(kind: MaintainerKind, seed: u64, slice: usize) -> Bench {
     bench_within(usize::MAX, kind, seed, slice)
 }
 
-/// One whose caches have no more than so many bytes.
+/// One whose caches have at most `bytes` bytes.
 fn bench_within(bytes: usize, kind: MaintainerKind, seed: u64, slice: usize) -> Bench {
     let mut config = Config {
         is_audited: true,
@@ -41,7 +42,8 @@ fn stale(bench: &Bench) -> u64 {
     bench.engine.audit().expect("it is audited").stale
 }
 
-/// Follows a change to its end, with packets between the slices; says how many slices there were.
+/// Follows a change to its end, with packets between the slices; returns the numbers of slices
+/// before and after the version moved.
 fn follow(bench: &mut Bench, packets: usize) -> (u64, u64) {
     let (mut preparing, mut repairing) = (0, 0);
     loop {
@@ -50,7 +52,7 @@ fn follow(bench: &mut Bench, packets: usize) -> (u64, u64) {
             Step::Repairing => repairing += 1,
             Step::Settled(_) => return (preparing, repairing),
         }
-        // What these teach would be the next change, which waits for this one.
+        // Learned stations would be the next change, which waits for this one.
         bench.forward_untaught(packets);
     }
 }
@@ -88,19 +90,19 @@ fn i6_packets_between_slices_get_the_answers_of_one_version_or_the_other() {
             bench.forward(10);
         }
     }
-    // Else nothing was tried: what is found in one slice has no packets within.
+    // Otherwise nothing was tested: if one slice finds everything, no packets come in between.
     let slices = format!("{preparing} and {repairing} slices");
     assert!(preparing > SEEDS && repairing > 10 * SEEDS, "{slices}");
 }
 
-/// Entries that the cache had no room for.
+/// Number of entries evicted for lack of room.
 fn crowded_out(bench: &Bench) -> u64 {
     let statistics = bench.engine.datapath().statistics();
     statistics.evictions(EvictReason::Capacity)
 }
 
-/// What only evicted entries depended on is gone from the record, and its numbers are given again
-/// to what new entries depend on: a search that is over knows them by what they were.
+/// Nodes that only evicted entries depended on are removed from the record, and their numbers
+/// are reused for new entries. A finished search must not confuse the two.
 #[test]
 fn entries_that_come_and_go_while_a_change_is_prepared_are_repaired() {
     let mut replaced = 0;
@@ -166,7 +168,7 @@ fn lazy_answers_as_before_until_the_sweep_has_come_by() {
             let before = stale(&bench);
             bench.forward_all(&packets[..20]);
             stale_packets += stale(&bench) - before;
-            // Once all is settled, all is right.
+            // Once all is settled, all answers are right.
             bench.engine.settle();
             let before = stale(&bench);
             bench.forward_all(&packets);
@@ -177,8 +179,8 @@ fn lazy_answers_as_before_until_the_sweep_has_come_by() {
     assert!(stale_packets > 0, "the measure is dead");
 }
 
-/// Entries that are walked elsewhere, with packets before and after that: some of them are evicted
-/// meanwhile, or replaced, and their numbers are others'.
+/// Entries walked elsewhere, with packets before and after. Some are evicted or replaced
+/// meanwhile, and their numbers reused.
 #[test]
 fn entries_that_are_walked_elsewhere_are_as_right_as_others() {
     let (mut asked, mut elsewhere, mut here, mut replaced) = (0, 0, 0, 0);
@@ -224,7 +226,7 @@ fn entries_that_are_walked_elsewhere_are_as_right_as_others() {
     );
 }
 
-/// Repairs that remember make masks longer; no further than is allowed.
+/// Repairs with memory make masks longer, but only up to the limit.
 #[test]
 fn a_walk_that_would_make_its_mask_too_long_is_made_anew() {
     let mut anew = 0;
@@ -256,7 +258,7 @@ fn a_walk_that_would_make_its_mask_too_long_is_made_anew() {
     assert!(anew > SEEDS, "only {anew} were made anew");
 }
 
-/// What rules have counted, by rule.
+/// The counters of all rules.
 fn counted(bench: &Bench) -> Vec<(RuleId, Counters)> {
     let pipeline = bench.engine.pipeline();
     let rules = pipeline.rules(pipeline.version());
@@ -288,7 +290,7 @@ fn the_counts_of_a_rule_are_known_from_the_entries_that_met_it() {
     }
 }
 
-/// What rules and groups have counted.
+/// The counters of all rules and groups.
 fn all_counted(bench: &Bench) -> String {
     let pipeline = bench.engine.pipeline();
     let groups = pipeline.groups(pipeline.version());
@@ -296,17 +298,17 @@ fn all_counted(bench: &Bench) -> String {
     format!("{:?} {:?}", counted(bench), groups.collect::<Vec<_>>())
 }
 
-/// Packets for both, the same.
+/// Forwards the same packets to both.
 fn forward_to_both(sliced: &mut Bench, whole: &mut Bench, count: usize) {
     let packets = sliced.sample_untaught(count);
     sliced.forward_all(&packets);
     whole.forward_all(&packets);
 }
 
-/// Two that have the same packets at the same versions; the second follows changes at once.
+/// Both get the same packets at the same versions; the second follows changes at once.
 #[test]
 fn a_group_that_is_replaced_counts_from_the_slice_in_which_the_version_moves() {
-    // Odd ones have groups.
+    // Odd seeds have groups.
     for seed in (1..SEEDS).step_by(2) {
         let kind = [MaintainerKind::Incremental, MaintainerKind::Barrier][seed as usize / 2 % 2];
         let bytes = TIGHT[seed as usize / 4 % 2];

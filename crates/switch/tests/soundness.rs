@@ -1,9 +1,9 @@
 //! Cache equals interpreter: random pipelines, random and adversarial packets, random changes.
 //!
-//! After every step, what the caches answer is compared byte for byte with what the interpreter
-//! answers at the same version, and bits outside an entry's mask are flipped: the walk must stay
-//! the same. `THALWEG_CHECKS` asks for more than the default number of comparisons, and
-//! `THALWEG_SEED` for another first seed.
+//! After every step, the caches' answers are compared byte for byte with the interpreter's at
+//! the same version. Bits outside an entry's mask are flipped: the walk must stay the same.
+//! `THALWEG_CHECKS` sets more comparisons than the default, and `THALWEG_SEED` another first
+//! seed.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use thalweg_pipeline::{ClassifierKind, StepKind, text, translate};
 use thalweg_switch::{Config, Engine};
 use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
 
-/// Comparisons that a run makes at the least.
+/// Least comparisons in a run.
 const CHECKS: u64 = if cfg!(debug_assertions) {
     20_000
 } else {
@@ -29,8 +29,8 @@ fn setting(name: &str, default: u64) -> u64 {
     })
 }
 
-/// Shapes of pipelines and caches: small caches evict, few masks fall back to exact entries. And
-/// the same pipelines with other ways to find entries, and without wildcarded entries.
+/// Shapes of pipelines and caches: small caches evict, a low mask limit forces exact entries.
+/// The same pipelines also run with other cache classifiers, and without wildcard entries.
 fn shapes() -> Vec<(RandomConfig, Config)> {
     let mut shapes = Vec::new();
     for (index, maintainer) in MaintainerKind::STRICT
@@ -127,7 +127,8 @@ impl Run {
             let count = self.random.random_range(1..=40).min(left);
             left -= count;
             let burst: Vec<Packet> = (0..count).map(|_| self.next_packet()).collect();
-            // Twice: once by whichever cache has it, once more by the one that it was put into.
+            // Twice: answered first by any cache that has it, then by the cache that it was
+            // put into.
             for _ in 0..2 {
                 let stale = self.engine.audit().expect("audited").stale;
                 self.engine.forward(&mut burst.clone(), self.now);
@@ -151,7 +152,7 @@ impl Run {
         packet
     }
 
-    /// What the interpreter and the caches say of packets, for whoever has to find out why.
+    /// The answers of interpreter and caches to packets, for debugging a failure.
     fn explain(&self, burst: &[Packet]) -> String {
         let pipeline = self.engine.pipeline();
         let layout = pipeline.layout();
@@ -215,7 +216,7 @@ impl Run {
         }
     }
 
-    /// What was not sent was counted for the same reasons as the interpreter gives.
+    /// Checks that drops were counted for the same reasons as the interpreter gives.
     fn compare_drops(&self, context: &str) {
         let counted: BTreeMap<_, _> = self.engine.datapath().statistics().drops().collect();
         let expected = &self.engine.audit().expect("audited").drops;

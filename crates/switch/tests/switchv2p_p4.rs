@@ -1,11 +1,12 @@
-//! `examples/p4/switchv2p/`: the P4 program decides about every packet as the `v2p` crate does.
+//! `examples/p4/switchv2p/`: the P4 program treats every packet as the `v2p` crate does.
 //!
-//! Random packets of a small world go through both: what leaves is compared byte by byte, learning
-//! and invalidation packets too, and so are the caches, line by line with their access bits, and
-//! what was counted. The world is small so that keys collide, tags are stale and machines move.
+//! Random packets of a small world go through both. The packets sent are compared byte by
+//! byte, including learning and invalidation packets; so are the caches, line by line with
+//! their access bits, and the counters. The world is small so that keys collide, tags are
+//! stale and machines move.
 //!
-//! The crate changes no time to live; whoever routes does. So what it lets pass is expected with
-//! one hop less, at the port that the route says.
+//! The crate does not change the time to live, as routing does that. So a packet it lets pass
+//! is expected with one hop less, at the port of its route.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -36,9 +37,10 @@ const ROLES: [(Role, u8); 5] = [
     (Role::Spine, 5),
     (Role::Core, 6),
 ];
-/// Ethernet addresses in front of every packet.
+/// The Ethernet header of every packet.
 const LINK: [u8; 14] = [2, 1, 2, 3, 4, 5, 2, 9, 8, 7, 6, 5, 8, 0];
-/// From the beginning of a frame to the value of our option: Ethernet, IPv4, UDP, Geneve, option.
+/// Offset of our option's value in a frame: after Ethernet, IPv4, UDP, Geneve and option
+/// header.
 const VALUE_AT: usize = 14 + 20 + 8 + 8 + 4;
 
 fn ip(a: u8, b: u8, c: u8) -> Address {
@@ -65,7 +67,7 @@ fn hosts() -> impl Iterator<Item = (Address, u8)> {
     (0..TORS).flat_map(|tor| (0..HOSTS_PER_TOR).map(move |number| (host(tor, number), tor)))
 }
 
-/// Where packets for an address leave; a damaged option may lead anywhere.
+/// The port for packets to an address; a damaged option may contain any address.
 fn port_to(destination: Address) -> Option<u32> {
     let [_, kind, tor, number] = destination.to_ipv4()?.octets();
     let known = match kind {
@@ -80,7 +82,7 @@ fn port_to(destination: Address) -> Option<u32> {
     })
 }
 
-/// What the control plane of the switch writes.
+/// The entries written by the switch's control plane.
 fn entries(role: Role, id: u8, probability: f64) -> String {
     let number = match role {
         Role::GatewayTor => 0,
@@ -122,7 +124,7 @@ fn entries(role: Role, id: u8, probability: f64) -> String {
     text
 }
 
-/// What is at the ports.
+/// The devices at the ports.
 fn ports(role: Role, id: u8) -> Vec<(u32, Ingress)> {
     let mut ports = vec![(5, Ingress::Fabric), (6, Ingress::Fabric)];
     if role.is_tor() {
@@ -135,7 +137,7 @@ fn ports(role: Role, id: u8) -> Vec<(u32, Ingress)> {
     ports
 }
 
-/// Both of them.
+/// The crate's agent and the P4 program.
 struct Pair {
     agent: SwitchAgent,
     target: Target,
@@ -189,7 +191,7 @@ impl Pair {
         counter.expect("the counter has it").packets
     }
 
-    /// A packet through both; what left must be the same.
+    /// Sends a packet through both; the outputs must be the same.
     fn compare(&mut self, port: u32, frame: &[u8]) {
         let (_, from) = *self
             .ports
@@ -203,7 +205,7 @@ impl Pair {
             .sent()
             .map(|sent| (sent.port, sent.bytes.to_vec()))
             .collect();
-        // The chance is the program's; the crate is told what came of it.
+        // The program makes the random choice; the crate is given its result.
         let draw = if self.counted(4) > learned {
             0
         } else {
@@ -257,7 +259,7 @@ impl Pair {
         sent
     }
 
-    /// All lines in use, and whether their access bits are set.
+    /// Compares all lines in use, and their access bits.
     fn compare_caches(&mut self) {
         let program = self.target.program().clone();
         let state = self.target.state();
@@ -335,7 +337,7 @@ fn hex(sent: &[(u32, Vec<u8>)]) -> Vec<String> {
     sent.iter().map(line).collect()
 }
 
-/// Where random packets come from.
+/// The source of random packets.
 struct World(Pcg64Mcg);
 
 impl World {
@@ -403,7 +405,7 @@ impl World {
         tags
     }
 
-    /// A frame for a switch, and the port that it comes in by.
+    /// A frame for a switch, and its input port.
     fn frame(&mut self, pair: &Pair) -> (u32, Vec<u8>) {
         let (port, from) = pair.ports[usize::from(self.below(pair.ports.len() as u8))];
         let is_control = self.chance(12);
@@ -476,7 +478,7 @@ impl World {
     }
 }
 
-/// A byte of the option's value is another one; families of IPv6 are not the program's.
+/// Changes a byte of the option's value; the program does not support IPv6 families.
 fn damage(world: &mut World, frame: &mut [u8]) {
     let words = usize::from(frame[VALUE_AT - 4 - 8] & 0x3f);
     if words < 2 {

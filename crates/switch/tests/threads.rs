@@ -1,7 +1,7 @@
 //! The running switch on threads, with ports in memory: the contract under traffic, and exact
 //! counts.
 //!
-//! Nothing here waits for a time to pass; what takes its time is asked for again and again.
+//! No test waits for time to pass; slow outcomes are polled.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use thalweg_switch::{RemovalReason, Switch, SwitchConfig, SwitchError, SwitchPor
 
 const ROOM: usize = 1 << 16;
 
-/// A switch with this many ports in memory, from 1 on.
+/// A switch with this many ports in memory, numbered from 1.
 fn start(config: SwitchConfig, count: u32) -> (Switch, Vec<MemoryHandle>) {
     let mut handles = Vec::new();
     let mut ports = Vec::new();
@@ -34,7 +34,7 @@ fn workers(workers: usize) -> SwitchConfig {
     }
 }
 
-/// Polls until the answer is yes; panics when it takes too long.
+/// Polls until the answer is yes; panics if it takes too long.
 fn eventually(what: &str, switch: &mut Switch, mut ask: impl FnMut(&mut Switch) -> bool) {
     let start = Instant::now();
     while !ask(switch) {
@@ -43,7 +43,7 @@ fn eventually(what: &str, switch: &mut Switch, mut ask: impl FnMut(&mut Switch) 
     }
 }
 
-/// A UDP packet in IPv4 between stations with these last bytes.
+/// An IPv4 UDP packet between stations with these last bytes.
 fn frame(source: u8, destination: u8, tp_dst: u16) -> Vec<u8> {
     let mut bytes = vec![2, 0, 0, 0, 0, destination, 2, 0, 0, 0, 0, source, 8, 0];
     bytes.extend([0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]);
@@ -59,10 +59,10 @@ fn rules(text: &str) -> Change {
     text::parse_rules("test", text).unwrap().into_change()
 }
 
-/// Rules that all say the same number: in a source address, and by the port that packets go to.
+/// Rules that all carry the same number: in a source address, and in the output port.
 fn numbered(number: u32) -> Change {
     let (high, low, port) = (number >> 8, number & 0xff, 5 + number % 4);
-    // Some need fields that the layout lacks, so that workers have to be held.
+    // Some need fields that the layout lacks, so that workers must be held.
     let extra = match number {
         20 => "priority=9,tcp,tcp_flags=+syn,actions=drop\n",
         40 => "priority=9,ipv6,ipv6_src=fd00::1,actions=drop\n",
@@ -78,7 +78,7 @@ fn numbered(number: u32) -> Change {
     rules(&text)
 }
 
-/// Every packet of the sinks, as the number it was given; the port has to agree.
+/// The number in every packet at the sinks; the port must agree.
 fn collect(sinks: &[MemoryHandle]) -> Vec<u32> {
     let mut numbers = Vec::new();
     for (index, sink) in sinks.iter().enumerate() {
@@ -92,7 +92,7 @@ fn collect(sinks: &[MemoryHandle]) -> Vec<u32> {
     numbers
 }
 
-/// Keeps the ports fed until told to stop; says how many packets that were.
+/// Keeps the ports fed until told to stop; returns the number of packets.
 fn feed(sources: &[MemoryHandle], stop: &AtomicBool) -> u64 {
     let mut count = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -121,7 +121,7 @@ fn changes_under_traffic(workers_count: usize, mode: Mode, maintainer: Maintaine
         for number in 2..=80 {
             forwarded += collect(sinks).len();
             switch.apply(&numbered(number)).unwrap();
-            // What was sent while the change was made.
+            // Packets sent while the change was made.
             let during = collect(sinks);
             assert!(
                 during
@@ -184,7 +184,7 @@ fn acknowledged_means_followed_by_all_of_three_workers() {
     changes_under_traffic(3, Mode::ComputationalFlows, MaintainerKind::Incremental);
 }
 
-/// As [`numbered`], but a rule for each of some thousand hosts.
+/// Like [`numbered`], but with a rule for each of some thousand hosts.
 fn numbered_hosts(number: u32) -> Change {
     let (high, low, port) = (number >> 8, number & 0xff, 5 + number % 4);
     let rules_of = (0..HOSTS).map(|host| {
@@ -206,8 +206,8 @@ impl Drop for StopsAtEnd<'_> {
     }
 }
 
-/// How often a training of the only table was begun, how often its outcome was put to use, and the
-/// share of the rules that the model has.
+/// How many trainings of the only table were begun and how many installed, and the share of
+/// the rules in its model.
 fn learning(switch: &Switch) -> (u64, u64, f64) {
     let choices = switch.pipeline().choices();
     let [(_, choice)] = &choices[..] else {
@@ -216,9 +216,9 @@ fn learning(switch: &Switch) -> (u64, u64, f64) {
     (choice.trials, choice.replaced, choice.figures.coverage)
 }
 
-/// Tables are trained and trained again by a thread while packets pass and all rules change: the
-/// contract holds before, during and after. However changes and trainings meet, when there are no
-/// more changes the model soon has the rules.
+/// A thread trains tables again and again while packets pass and all rules change: the
+/// contract holds before, during and after. However changes and trainings interleave, once
+/// changes stop, the model soon has the rules.
 #[test]
 fn tables_that_learn_are_right_while_they_are_trained() {
     for mode in Mode::ALL {
@@ -250,7 +250,7 @@ fn tables_that_learn_are_right_while_they_are_trained() {
                 eventually("packets by the new rules", &mut switch, |switch| {
                     after.extend(collect(sinks));
                     let (begun, _, coverage) = learning(switch);
-                    // Every other change meets the training that the one before has led to.
+                    // Every other change interrupts the training caused by the one before.
                     let is_met = number % 2 == 1 && begun > before;
                     after.len() > 2_000 && (is_met || coverage > 0.9)
                 });
@@ -470,7 +470,7 @@ fn what_other_workers_have_no_room_for_is_counted() {
         ..workers(2)
     };
     let (mut switch, ports) = start(config, 3);
-    // Port 3 is with port 1, port 2 is not, port 9 is nowhere.
+    // Port 3 is at the same worker as port 1, port 2 is not, port 9 does not exist.
     switch
         .apply(&rules("actions=output:3,output:2,output:9"))
         .unwrap();
@@ -518,7 +518,7 @@ fn limits_that_make_no_sense_are_refused() {
     );
 }
 
-/// Both workers' megaflows are trained elsewhere, once each at the least, and used before, between
+/// Both workers' megaflows are trained elsewhere, at least once each, and used before, between
 /// and after changes.
 #[test]
 fn megaflows_of_workers_are_trained_by_the_control_side() {
@@ -559,7 +559,7 @@ fn megaflows_of_workers_are_trained_by_the_control_side() {
             received == 2 * usize::from(FLOWS)
         });
         if round % 2 == 1 {
-            // Packets come again, of the same keys, after the change.
+            // The same packets come again after the change.
             switch.apply(&to(3 + (round as u32 / 2 + 1) % 3)).unwrap();
         }
     }
@@ -568,7 +568,7 @@ fn megaflows_of_workers_are_trained_by_the_control_side() {
     assert!(totals.datapath.lookups.learned > 0);
 }
 
-/// A port that can be deleted, as an interface can, and holds packets of the pool.
+/// A port that can be deleted like an interface, and holds packets of the pool.
 struct Unplugged {
     inner: MemoryPort,
     is_gone: Arc<AtomicBool>,
@@ -639,7 +639,7 @@ fn a_port_that_is_gone_is_closed_and_another_takes_its_number() {
             ))
             .unwrap();
         let mut sent = 0;
-        // More often than the pool has bursts, so that none may be lost.
+        // More rounds than the pool has bursts, so that no burst may be lost.
         for round in 0..24_u64 {
             let (inner, handle) = MemoryPort::new(PortId(3), ROOM);
             let port = Unplugged::new(inner);
@@ -668,7 +668,7 @@ fn a_port_that_is_gone_is_closed_and_another_takes_its_number() {
             }
             assert!(drops.load(Ordering::Relaxed), "it is closed by then");
         }
-        // Nobody has the number now: the pipeline knows.
+        // No port has the number now, and the pipeline knows.
         ports[0].inject(&frame(1, 2, 3));
         eventually("the last is received", &mut switch, |switch| {
             switch.totals().datapath.packets == 2 * sent + 1
@@ -740,7 +740,7 @@ fn limits_change_while_packets_pass() {
     assert!(switch.apply(&more).is_err());
     switch.set_limits(3, 1, 1);
     switch.apply(&more).unwrap();
-    // What is there stays.
+    // Existing rules stay.
     switch.set_limits(1, 0, 0);
     assert_eq!(switch.totals().rules, 3);
     assert!(switch.apply(&rules("icmp,actions=drop")).is_err());

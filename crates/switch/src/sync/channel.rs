@@ -1,6 +1,6 @@
-//! Bounded channels of a model check, with as much of crossbeam's interface as is used.
+//! Bounded channels for a model check, with the part of crossbeam's interface that is used.
 //!
-//! Slow and plain: a queue under a lock, and a condition that everybody waits for.
+//! Slow and plain: a queue under a lock, and one condition variable for all waiters.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
@@ -11,7 +11,7 @@ use shuttle::sync::{Condvar, Mutex, MutexGuard};
 pub(crate) use crossbeam_channel::RecvTimeoutError;
 use crossbeam_channel::{RecvError, SendError, TryRecvError, TrySendError};
 
-/// Waits up to so long end at once, others never.
+/// Waits of at most this length end at once, longer ones never.
 pub(crate) const SHORT: Duration = Duration::from_millis(10);
 
 struct Queue<T> {
@@ -26,13 +26,13 @@ struct Channel<T> {
     changed: Condvar,
 }
 
-/// One of those who send.
+/// A sending end.
 pub(crate) struct Sender<T>(Arc<Channel<T>>);
 
-/// The one who receives.
+/// The receiving end.
 pub(crate) struct Receiver<T>(Arc<Channel<T>>);
 
-/// A channel with room for `capacity` messages.
+/// Creates a channel with room for `capacity` messages.
 pub(crate) fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let queue = Queue {
         waiting: VecDeque::new(),

@@ -1,14 +1,16 @@
-//! What threads share and wait for, in one place: so that a model check can replace it.
+//! All synchronisation between threads, in one place, so that a model check can replace it.
 //!
 //! ```text
 //!   any build            `system.rs`: the standard library, crossbeam, the kernel
 //!   --cfg thalweg_model  `model.rs`:  shuttle, which chooses who runs next at each of these calls
 //! ```
 //!
-//! Control, workers, exchanges and doorbells take locks, atomics, channels, threads, bells and time
-//! from here, and are otherwise the same code in both. `tests/model.rs` says what is checked.
+//! Control side, workers, exchanges and doorbells take locks, atomics, channels, threads,
+//! bells and time from here; the rest of their code is the same in both builds.
+//! `tests/model.rs` says what is checked.
 //!
-//! 1. A build without the model knows nothing of shuttle, and behaves as if this module were not.
+//! 1. A build without the model does not depend on shuttle, and behaves as if this module did
+//!    not exist.
 
 #[cfg(thalweg_model)]
 mod channel;

@@ -1,9 +1,9 @@
-//! The same as `system.rs` under a model check: shuttle's, and a clock and waits of its own.
+//! Replaces `system.rs` in a model check: uses shuttle, and its own clock and waits.
 //!
-//! 1. Time is counted, not measured: each look at the clock takes [`TICK`]. So an execution depends
-//!    on the order of steps alone, and can be repeated.
-//! 2. A wait that is [`SHORT`] may end by itself, and does so at once; a longer one never does. So
-//!    whoever relies on a long wait's end to notice something is found to hang.
+//! 1. Time is counted, not measured: each read of the clock takes [`TICK`]. So an execution
+//!    depends only on the order of steps, and can be repeated.
+//! 2. A wait of at most [`SHORT`] ends at once; a longer one never ends by itself. So code
+//!    that relies on the end of a long wait is found to hang.
 //! 3. Descriptors are never ready: ports of a model have none.
 
 use std::io;
@@ -50,7 +50,7 @@ impl<T> JoinHandle<T> {
     }
 }
 
-/// Something to ring that a sleeper hears.
+/// A bell that wakes a sleeper.
 #[derive(Debug)]
 pub(crate) struct Bell {
     is_rung: Mutex<bool>,
@@ -70,7 +70,7 @@ impl Bell {
         self.rung.notify_all();
     }
 
-    /// Invariants 2 and 3.
+    /// Waits for the bell (invariants 2 and 3).
     pub(crate) fn wait(&self, _: &[BorrowedFd<'_>], limit: Duration, _: &mut Vec<usize>) {
         if limit <= SHORT {
             shuttle::thread::yield_now();
@@ -90,20 +90,21 @@ impl Bell {
     }
 }
 
-/// Invariant 1.
+/// The clock of the model (invariant 1).
 pub(crate) mod time {
     use std::cell::Cell;
     use std::time::Duration;
 
-    /// What a look at the clock takes: few looks make the time between two looks at a port's state.
+    /// Time that one read of the clock takes; a few reads pass the interval of port status
+    /// checks.
     const TICK: Duration = Duration::from_millis(20);
 
     thread_local! {
-        /// Looks at the clock: all threads of a model are one to the operating system.
+        /// Reads of the clock: all threads of a model are one to the operating system.
         static LOOKS: Cell<u32> = const { Cell::new(0) };
     }
 
-    /// A time of the model.
+    /// A point in the model's time.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Instant(u32);
 

@@ -1,4 +1,4 @@
-//! Threads, locks, channels and bells as a switch that runs has them.
+//! Threads, locks, channels and bells of a real switch.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -20,7 +20,7 @@ pub(crate) fn spawn<T: Send + 'static>(
     std::thread::Builder::new().name(name).spawn(work)
 }
 
-/// Something to ring that a sleeper hears, beside what its ports have: an event descriptor.
+/// A bell that wakes a sleeper, along with its ports: an event descriptor.
 #[derive(Debug)]
 pub(crate) struct Bell(OwnedFd);
 
@@ -31,11 +31,12 @@ impl Bell {
     }
 
     pub(crate) fn ring(&self) {
-        // It can only fail when it has been rung 2^64 times without being heard.
+        // It only fails after 2^64 rings without a read.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
-    /// Waits for the bell, a descriptor or the limit; gives in `ready` which descriptors it was.
+    /// Waits for the bell, a descriptor or the limit; puts the indexes of ready descriptors
+    /// into `ready`.
     pub(crate) fn wait(
         &self,
         descriptors: &[BorrowedFd<'_>],
@@ -48,7 +49,7 @@ impl Bell {
             .map(|descriptor| PollFd::from_borrowed_fd(*descriptor, PollFlags::IN));
         let mut polled: Vec<PollFd<'_>> = with_bell.chain(ports).collect();
         let limit = Timespec::try_from(limit).ok();
-        // An interrupted sleep is a short one.
+        // An interrupted sleep counts as a short one.
         let _ = poll(&mut polled, limit.as_ref());
         let had_something = polled[1..].iter().enumerate();
         ready.extend(
@@ -58,7 +59,7 @@ impl Bell {
         );
     }
 
-    /// Forgets that it was rung.
+    /// Resets the bell.
     pub(crate) fn hush(&self) {
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }

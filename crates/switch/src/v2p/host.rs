@@ -6,14 +6,15 @@
 //!   from the fabric: unwrapped for the machine that is here; else sent back (misdelivered)
 //! ```
 //!
-//! Machines speak IP: their virtual network is routed, not bridged, as in clouds. So a machine
-//! hears one Ethernet address from all others, the host's ([`mac_of`]), and needs no flooding.
-//! Wrapping adds 36 bytes over IPv4 and 56 over IPv6, and switches may add up to 112 of tags, which
-//! machines' MTU must leave room for.
+//! Machines speak IP: their virtual network is routed, not bridged, as in clouds. So to a
+//! machine all others have one Ethernet address, the host's ([`mac_of`]), and no flooding is
+//! needed. Wrapping adds 36 bytes over IPv4 and 56 over IPv6, and switches may add up to 112
+//! bytes of tags; the machines' MTU must leave room for that.
 //!
-//! 1. A machine sends as itself only: packets of other sources are dropped and counted.
-//! 2. A packet reaches a machine of its own tenant only. Machines with one address in two tenants
-//!    have ports of their own, so the port says the tenant.
+//! 1. A machine can send only from its own address: packets with other sources are dropped and
+//!    counted.
+//! 2. A packet can reach only machines of its own tenant. Machines with the same address in
+//!    two tenants have different ports, so the port determines the tenant.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
@@ -31,13 +32,13 @@ use thalweg_v2p::{Address, Body, HostAgent, HostVerdict, Key, Profile, Vni};
 use super::map::{Machine, V2pMap, addresses_of};
 use super::{Fate, Writer, Written, mac_of};
 
-/// Where the source ports of wrapped flows begin (RFC 8926 section 3.3).
+/// Lowest source port of wrapped flows (RFC 8926 section 3.3).
 const FIRST_PORT: u32 = 49_152;
 
-/// A link-local hop limit that says that a message comes from this link (RFC 4861 section 7.1).
+/// The hop limit that proves that a message comes from this link (RFC 4861 section 7.1).
 const ON_LINK_HOPS: u8 = 255;
 
-/// What a host counts beside its agent.
+/// Counters of a host, besides its agent's.
 #[derive(Default)]
 struct HostNodeCounters {
     sent: u64,
@@ -71,7 +72,8 @@ impl Host {
         host
     }
 
-    /// Machines that are gone are sent after, where the profile does that.
+    /// Sets the map. Machines that have left get their packets forwarded, if the profile does
+    /// that.
     pub(super) fn set_map(&mut self, map: &V2pMap) {
         self.agent.set_directory(map.directory().into());
         let here: HashMap<Key, Machine> = map
@@ -96,7 +98,7 @@ impl Host {
         self.tenants.contains_key(&port)
     }
 
-    /// A frame of a machine.
+    /// Handles a frame from a machine.
     pub(super) fn handle_from_machine(&mut self, packet: &mut Packet, writer: &mut Writer) -> Fate {
         let port = packet.in_port();
         let (Ok(frame), Some(vni)) = (
@@ -161,7 +163,7 @@ impl Host {
         writer.rewrite(&datagram, self.address).fill(packet)
     }
 
-    /// A wrapped packet for this host.
+    /// Handles a wrapped packet for this host.
     pub(super) fn handle_from_fabric<'w>(
         &mut self,
         datagram: &mut Datagram<'_>,
@@ -199,7 +201,7 @@ impl Host {
         Fate::Deliver(port)
     }
 
-    /// Whatever address is asked for, but the asker's own, is here.
+    /// Answers ARP requests for any address but the machine's own.
     fn answer_arp(&self, frame: &EthernetView<'_>, writer: &mut Writer) -> Option<usize> {
         let asked = ArpRepr::parse(&ArpView::new_checked(frame.payload()).ok()?).ok()?;
         if asked.operation != ArpOperation::REQUEST
@@ -222,7 +224,7 @@ impl Host {
         Some(end)
     }
 
-    /// The same of IPv6 (RFC 4861 section 7.2.4).
+    /// The same for IPv6 (RFC 4861 section 7.2.4).
     fn answer_solicitation(&self, frame: &EthernetView<'_>, writer: &mut Writer) -> Option<usize> {
         if frame.ether_type() != EtherType::IPV6 {
             return None;
@@ -234,7 +236,7 @@ impl Host {
         let view = NeighborView::new_checked(ip.payload()).ok()?;
         let asked = NeighborRepr::parse(&view).ok()?;
         let asker = ip.source();
-        // Who has no address yet asks whether somebody has its own: nobody does.
+        // A machine without an address checks whether its own is in use; it never is.
         if asked.message != NeighborMessage::Solicitation || asker.is_unspecified() {
             return None;
         }
@@ -334,7 +336,7 @@ fn deliver<'w>(
     }
 }
 
-/// The IP packet without what pads the frame; `None` if it is longer than the frame.
+/// The IP packet without the frame's padding; `None` if it is longer than the frame.
 fn without_padding(bytes: &[u8]) -> Option<&[u8]> {
     let field = |at: usize| {
         Some(usize::from(u16::from_be_bytes([
@@ -356,8 +358,8 @@ fn is_unicast(address: Address) -> bool {
     }
 }
 
-/// A source port for the flow of a packet, from its addresses, protocol and ports; fragments of a
-/// flow have none, and go by their addresses.
+/// A source port for the flow of a packet, from its addresses, protocol and ports. Fragments
+/// have no ports, so only their addresses and protocol count.
 fn flow_of(inner: &[u8]) -> u32 {
     let mut hasher = DefaultHasher::new();
     let (header_len, protocol, addresses) = match inner.first().map(|byte| byte >> 4) {

@@ -1,7 +1,7 @@
-//! What a control plane says of a fabric: gateways, switches, hosts, and the machines on them.
+//! The control plane's map of a fabric: gateways, switches, hosts, and the machines on them.
 //!
-//! 1. A map has a version, which counts its changes. A gateway answers at the version of its map,
-//!    and a host says of a machine since which version it is there.
+//! 1. A map has a version, which counts its changes. A gateway answers at the version of its
+//!    map, and a host reports the version since which a machine is there.
 
 use std::net::IpAddr;
 
@@ -20,22 +20,22 @@ pub struct Machine {
     pub host: Address,
     /// Its Ethernet address.
     pub mac: MacAddress,
-    /// The port of the host's switch at which it is; `None` on other switches.
+    /// Its port at the host's switch; `None` on other switches.
     pub port: Option<PortId>,
-    /// The version of the map with which it was put there.
+    /// The map version with which it was put there.
     pub since: Version,
 }
 
 /// A fabric, at a version.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct V2pMap {
-    /// How many changes were made, from 1.
+    /// Number of changes, from 1.
     pub version: Version,
-    /// Gateways in the order in which flows choose among them, and where they are attached.
+    /// Gateways, in the order in which flows choose among them, and their attachments.
     pub gateways: Vec<(Address, Attachment)>,
     /// Switches with caches, by identifier: address and pod.
     pub switches: Vec<(Address, u32)>,
-    /// Hosts, and where they are attached.
+    /// Hosts and their attachments.
     pub hosts: Vec<(Address, Attachment)>,
     /// Machines of all tenants.
     pub machines: Vec<Machine>,
@@ -97,7 +97,7 @@ impl V2pMap {
             .filter(move |machine| machine.host == host)
     }
 
-    /// Where a machine is.
+    /// The host of a machine.
     pub(super) fn host_of(&self, key: Key) -> Option<Address> {
         let mut machines = self.machines.iter();
         let machine = machines.find(|machine| machine.key == key)?;
@@ -105,7 +105,8 @@ impl V2pMap {
     }
 }
 
-/// The addresses of an IP packet, by its first bytes; `None` if one is `::` or it is cut short.
+/// The addresses of an IP packet, from its first bytes; `None` if one is `::` or the packet is
+/// cut short.
 pub(super) fn addresses_of(packet: &[u8]) -> Option<(Address, Address)> {
     let version = packet.first()? >> 4;
     let (source, destination): (IpAddr, IpAddr) = match version {

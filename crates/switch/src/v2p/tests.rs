@@ -1,5 +1,5 @@
-//! A small fabric of nodes, without switches around them: the lab carries packets by their outer
-//! destinations, as rules would.
+//! A small fabric of nodes, without switches around them: the lab carries packets by their
+//! outer destinations, as rules would.
 //!
 //! ```text
 //!                 core 0
@@ -18,7 +18,7 @@ use super::*;
 const HOST_A: [u8; 4] = [10, 1, 0, 1];
 const HOST_B: [u8; 4] = [10, 1, 0, 2];
 const GATEWAY: [u8; 4] = [10, 9, 0, 1];
-/// Of the machine that moves, of its peer, and of a machine beside the latter.
+/// The machine that moves, its peer, and a machine on the peer's host.
 const MOVING: [u8; 4] = [172, 16, 0, 1];
 const PEER: [u8; 4] = [172, 16, 0, 2];
 const NEIGHBOUR: [u8; 4] = [172, 16, 0, 3];
@@ -49,7 +49,7 @@ fn machine(address: [u8; 4], host: [u8; 4], port: u32, since: u64) -> Machine {
     }
 }
 
-/// The map, with one of the machines at a host of choice.
+/// The map, with the moving machine at the given host.
 fn map(version: u64, host: [u8; 4]) -> Arc<V2pMap> {
     let at = |tor| Attachment {
         tor: SwitchId(tor),
@@ -73,11 +73,11 @@ fn map(version: u64, host: [u8; 4]) -> Arc<V2pMap> {
 struct Lab {
     /// By physical address.
     nodes: BTreeMap<Address, (Node, Outbox)>,
-    /// Frames that machines got: port and bytes.
+    /// Frames that machines received: port and bytes.
     received: Vec<(PortId, Vec<u8>)>,
 }
 
-/// The port of a ToR at which a host or gateway is.
+/// The port of a ToR where a host or gateway is attached.
 const ATTACHED: PortId = PortId(1);
 const FABRIC: PortId = PortId(9);
 
@@ -112,7 +112,7 @@ impl Lab {
         self.nodes.insert(address, (node, outbox));
     }
 
-    /// Where a packet goes from a node, and the port it comes in by there.
+    /// The next hop of a packet from a node, and its input port there.
     fn next(&self, at: Address, to: Address) -> (Address, PortId) {
         let tor_of = |address: Address| {
             [(HOST_A, 1), (HOST_B, 2), (GATEWAY, 3)]
@@ -132,7 +132,7 @@ impl Lab {
         }
     }
 
-    /// A frame from a machine, and all that comes of it.
+    /// Sends a frame from a machine, and handles everything it causes.
     fn send(&mut self, host: [u8; 4], port: u32, frame: &[u8]) {
         let mut waiting = VecDeque::new();
         let mut packet = Packet::from_bytes(frame);
@@ -189,7 +189,7 @@ fn config(role: V2pRole, address: Address, attached: Option<[u8; 4]>) -> V2pConf
     }
 }
 
-/// A datagram between machines, in a frame to whomever ARP would have said.
+/// A datagram between machines, in a frame to the address that ARP would give.
 fn frame(source: [u8; 4], destination: [u8; 4], payload: &[u8]) -> Vec<u8> {
     PacketBuilder::ethernet(MacAddress([2, 7, 7, 7, 7, source[3]]), mac_of(ip(HOST_A)))
         .ipv4(source.into(), destination.into())
@@ -198,7 +198,7 @@ fn frame(source: [u8; 4], destination: [u8; 4], payload: &[u8]) -> Vec<u8> {
         .build()
 }
 
-/// What a machine got is what the other sent, but for the Ethernet addresses.
+/// Checks that a machine got what the other sent, except for the Ethernet addresses.
 fn assert_received(lab: &mut Lab, port: u32, sent: &[u8]) {
     let received = std::mem::take(&mut lab.received);
     let [(at, frame)] = &received[..] else {
@@ -216,7 +216,7 @@ fn the_first_packet_asks_a_gateway_and_the_next_ones_a_cache() {
     lab.send(HOST_A, 0, &there);
     assert_received(&mut lab, 1, &there);
     assert_eq!(lab.count(ip(GATEWAY), "resolved"), 1);
-    // The first one taught the ToR of its destination where its source is.
+    // The first packet taught the destination's ToR where its source is.
     lab.send(HOST_B, 1, &back);
     assert_received(&mut lab, 0, &back);
     lab.send(HOST_A, 0, &there);
@@ -237,11 +237,11 @@ fn a_machine_that_has_moved_is_found_and_what_was_cached_is_forgotten() {
     lab.received.clear();
     let moved = map(2, HOST_B);
     lab.set_map(&moved);
-    // From a machine of the same host it needs no fabric any more.
+    // From a machine on the same host it no longer needs the fabric.
     lab.send(HOST_B, 1, &back);
     assert_received(&mut lab, 0, &back);
     assert_eq!(lab.count(ip(HOST_B), "local"), 1);
-    // And back again: now the cache of tor 2 leads to the wrong host.
+    // The machine moves back: now the cache of tor 2 leads to the wrong host.
     let at_a = map(3, HOST_A);
     lab.set_map(&at_a);
     lab.send(HOST_B, 1, &back);
@@ -254,7 +254,8 @@ fn a_misdelivered_packet_comes_to_its_machine_in_the_end() {
     let back = frame(PEER, MOVING, b"back");
     lab.send(HOST_A, 0, &frame(MOVING, PEER, b"there"));
     lab.received.clear();
-    // Only the control plane knows of the move yet: host B has the machine, its peer is at A now.
+    // Only the control plane knows of the move yet: host B has the machine, its peer is now at
+    // A.
     let mut moved = V2pMap::clone(&map(2, HOST_B));
     moved.machines[1] = machine(PEER, HOST_A, 1, 2);
     lab.set_map(&Arc::new(moved));
@@ -315,7 +316,7 @@ fn whoever_is_asked_for_is_at_the_hosts_address() {
     assert_eq!(answer.operation, ArpOperation::REPLY);
     assert_eq!(IpAddr::from(answer.sender_protocol), IpAddr::from(PEER));
     assert_eq!(answer.sender_hardware, mac_of(ip(HOST_A)));
-    // Nobody has the address that a machine announces as its own.
+    // No machine has the address that another announces as its own.
     let announced = ArpRepr {
         target_protocol: MOVING.into(),
         ..question
@@ -343,7 +344,7 @@ fn what_is_not_of_the_protocol_is_left_alone_and_what_is_malformed_is_dropped() 
     packet.set_received(MACHINE_PORT, Instant::ZERO);
     let mut burst = vec![packet];
     host.process(&mut burst, &mut outbox, Instant::ZERO);
-    // A byte of the option's format, behind Ethernet, IPv4, UDP and Geneve and its own header.
+    // A byte of the option's format: after Ethernet, IPv4, UDP, Geneve and its own header.
     let at = 14 + 20 + 8 + 8 + 4;
     let mut bytes = burst[0].bytes().to_vec();
     bytes[at] = 99;

@@ -1,7 +1,7 @@
-//! Random pipelines that are changed at random, compared with brute force: the interpreter, asked
-//! anew for every entry, and for packets of its region that try to be treated otherwise.
+//! Randomly changed pipelines, compared with brute force: the interpreter answers every
+//! entry's key again, and keys of its region that are chosen to get another answer.
 
-// Each test program uses a part of it.
+// Each test program uses only a part of it.
 #![allow(dead_code)]
 
 use rand::{Rng, SeedableRng};
@@ -15,10 +15,10 @@ use thalweg_pipeline::{
 use thalweg_switch::{Config, Engine};
 use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
 
-/// Packets of a region that are tried after each change, for each entry looked at.
+/// Keys of a region tried after each change, for each entry checked.
 const TRIES: usize = 3;
 
-/// An engine with a random pipeline, and what brute force has found so far.
+/// An engine with a random pipeline, and the results of brute force so far.
 pub(crate) struct Bench {
     pub(crate) engine: Engine,
     pub(crate) rules: RandomPipeline,
@@ -26,7 +26,8 @@ pub(crate) struct Bench {
     pub(crate) random: Pcg64Mcg,
     pub(crate) examined: u64,
     pub(crate) affected: u64,
-    /// Bits that entries' masks have and fresh translations would not, and entries compared.
+    /// Bits in entries' masks beyond those of fresh translations, and the number of entries
+    /// compared.
     pub(crate) extra_bits: u64,
     pub(crate) compared: u64,
 }
@@ -36,7 +37,7 @@ impl Bench {
         Bench::with(kind, is_broad, seed, Config::default())
     }
 
-    /// The same, with limits of its own where this does not set them.
+    /// The same, with the given limits where this does not set them.
     pub(crate) fn with(
         kind: MaintainerKind,
         is_broad: bool,
@@ -96,7 +97,7 @@ impl Bench {
         self.engine.outbox().recycle();
     }
 
-    /// Forwards these, twenty at a time.
+    /// Forwards these packets, twenty at a time.
     pub(crate) fn forward_all(&mut self, packets: &[Packet]) {
         for burst in packets.chunks(20) {
             self.engine.forward(&mut burst.to_vec(), Instant::ZERO);
@@ -104,11 +105,12 @@ impl Bench {
         }
     }
 
-    /// Packets that teach nothing, whatever the rules: learning is a change of its own.
+    /// Packets that teach nothing, whatever the rules, since learning would be a separate
+    /// change.
     pub(crate) fn sample_untaught(&mut self, count: usize) -> Vec<Packet> {
         let mut packets = self.sample(count);
         for packet in &mut packets {
-            // From a multicast address, which is no station's.
+            // From a multicast address, which no station has.
             if let Some(byte) = packet.bytes_mut().get_mut(6) {
                 *byte |= 1;
             }
@@ -121,7 +123,7 @@ impl Bench {
         self.forward_all(&packets);
     }
 
-    /// Entries that were evicted because a change gave them another answer.
+    /// Number of entries evicted because a change gave them another answer.
     pub(crate) fn evicted(&self) -> u64 {
         let statistics = self.engine.datapath().statistics();
         statistics.evictions(EvictReason::Changed)
@@ -152,8 +154,8 @@ impl Bench {
         }
     }
 
-    /// A group with its buckets turned round and one of them changed, or gone; or one that only
-    /// buckets name goes, or comes back.
+    /// Rotates a group's buckets and changes or removes one of them; or removes or restores a
+    /// group that only buckets name.
     pub(crate) fn next_group(&mut self) -> Option<Change> {
         if self.random.random_ratio(1, 3) {
             return self.next_inner_group();
@@ -204,7 +206,7 @@ impl Bench {
         }))
     }
 
-    /// A port goes, comes, goes up or down, or does not flood any more.
+    /// Removes or adds a port, sets it up or down, or ends its flooding.
     pub(crate) fn next_port(&mut self) -> Change {
         let port = PortId(self.random.random_range(1..=4));
         if self.random.random_ratio(1, 4) {
@@ -217,7 +219,7 @@ impl Bench {
         Change::one(Operation::SetPort(port, state))
     }
 
-    /// I1, I2, I3 and I7.
+    /// Checks I1, I2, I3 and I7.
     pub(crate) fn check(&mut self, context: &str) {
         let verified = self.engine.datapath().verify();
         assert_eq!(verified, Ok(()), "I3, {context}");
@@ -225,19 +227,20 @@ impl Bench {
         let pipeline = self.engine.pipeline();
         let layout = pipeline.layout().clone();
         for entry in &entries {
-            // Those of frozen walks are reached through the entries before them only.
+            // Entries of frozen walks are reached only through the entries before them.
             if layout.get(&entry.key, standard::RECIRC_ID) != Some(0) {
                 continue;
             }
             let fresh = translate(&pipeline, &entry.key, pipeline.version());
-            // I2: whatever the change made of it, the maintainer has found out.
+            // I2: the maintainer has followed every effect of the change.
             let is_same = is_alike(&entry.effects, &fresh.effects) && entry.rules == met(&fresh);
             assert!(is_same, "I2, {context}: {entry:?} should be {fresh:?}");
             self.compared += 1;
             let extra = entry.mask.iter().zip(&fresh.mask);
             let extra = extra.map(|(mask, fresh)| (mask & !fresh).count_ones());
             self.extra_bits += u64::from(extra.sum::<u32>());
-            // I1: so it is for every packet of its region, also for those that try.
+            // I1: the same answer holds for every packet of its region, including adversarial
+            // ones.
             for _ in 0..TRIES {
                 let key = someone_else(entry, &layout, &pipeline, &mut self.random);
                 let other = translate(&pipeline, &key, pipeline.version());
@@ -260,7 +263,7 @@ fn met(translation: &Translation) -> Vec<RuleId> {
     translation.trace.kinds().filter_map(rule).collect()
 }
 
-/// Whether effects are the same; continuations are numbered by whoever keeps them.
+/// Whether effects are the same; continuation numbers may differ.
 fn is_alike(one: &[Effect], other: &[Effect]) -> bool {
     let pairs = one.iter().zip(other);
     one.len() == other.len()
@@ -271,7 +274,7 @@ fn is_alike(one: &[Effect], other: &[Effect]) -> bool {
         })
 }
 
-/// Another key of an entry's region, as near to a rule of the pipeline as the mask lets it be.
+/// Another key of an entry's region, as close to a rule of the pipeline as the mask allows.
 fn someone_else(
     entry: &EntryView,
     layout: &Layout,
@@ -289,7 +292,7 @@ fn someone_else(
         let Some(slot) = layout.slot(field) else {
             continue;
         };
-        // No packet has a number that no continuation has.
+        // No packet has the number of a continuation that does not exist.
         if !layout.descriptor(field).is_ingress() || field == standard::RECIRC_ID {
             continue;
         }

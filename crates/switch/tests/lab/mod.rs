@@ -1,6 +1,6 @@
-//! An engine on the bench: rules as text, packets by a few numbers, every answer audited.
+//! An engine for tests: rules as text, packets from a few numbers, every answer audited.
 
-// Each test program uses a part of it.
+// Each test program uses only a part of it.
 #![allow(dead_code)]
 
 use std::net::Ipv4Addr;
@@ -15,7 +15,7 @@ use thalweg_switch::{Config, Engine, Update};
 /// Ports that every lab has.
 pub(crate) const PORTS: u32 = 8;
 
-/// Makes the key have the five-tuple; no packet comes from port 99.
+/// Brings the five-tuple into the key; no packet comes from port 99.
 pub(crate) const READS_FIVE_TUPLE: &str = "priority=1,in_port=99,udp,nw_src=192.0.2.1,\
                                            nw_dst=192.0.2.2,tp_src=1,tp_dst=2,actions=drop\n";
 
@@ -47,14 +47,14 @@ impl Lab {
         applied.unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Does one operation of a file of changes.
+    /// Does one operation of a change file.
     pub(crate) fn change(&mut self, text: &str) -> Update {
         let operation = Parser::new().parse_operation(text);
         let operation = operation.unwrap_or_else(|error| panic!("{error}"));
         self.apply(&Change::one(operation))
     }
 
-    /// Forwards a packet from port 1, and says to which ports it went.
+    /// Forwards a packet from port 1; returns the ports it was sent to.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Vec<u32> {
         self.send_from(1, bytes)
     }
@@ -77,7 +77,7 @@ impl Lab {
         packet
     }
 
-    /// How the interpreter's passes of a packet go.
+    /// The interpreter's passes of a packet.
     pub(crate) fn interpret(&self, packet: &Packet) -> Vec<Translation> {
         let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
         outbox.grows = true;
@@ -91,7 +91,7 @@ impl Lab {
         self.engine.tick(self.now);
     }
 
-    /// The living rules as text, sorted, with packets counted.
+    /// The living rules as text, sorted, with packet counts.
     pub(crate) fn rules(&mut self) -> Vec<(String, u64)> {
         self.engine.settle();
         let pipeline = self.engine.pipeline();
@@ -110,7 +110,7 @@ pub(crate) fn living(pipeline: &Pipeline) -> impl Iterator<Item = RuleId> {
     pipeline.rules(pipeline.version()).map(|(id, _)| id)
 }
 
-/// A datagram between two hosts, told apart by numbers, from a port.
+/// A datagram between two numbered hosts, from a source port.
 pub(crate) fn datagram(from: u32, to: u32, source_port: u16) -> Vec<u8> {
     let address = |host: u32| Ipv4Addr::from(0x0a00_0000 | host);
     let mac = |host: u32| MacAddress::from_u64(0x0200_0000_0000 | u64::from(host));

@@ -1,31 +1,31 @@
-//! Rules that leave stamps in packets, and what packets should look like at each version.
+//! Rules that leave stamps in packets, and the expected stamps at each version.
 //!
 //! A packet passes two tables and a group, and each leaves a stamp: `mod_dl_src` in table 0,
-//! `mod_dl_dst` in table 1, `mod_tp_dst` in the group, whose port is one of two. A stamp is the number
-//! of the change that last wrote the rule, and which of its table's rules it is. So a packet says by
-//! what it was answered, and [`Program`] is the slow twin: plain lists of the same rules, kept for
-//! every version.
+//! `mod_dl_dst` in table 1, `mod_tp_dst` in the group, whose port is one of two. A stamp holds
+//! the number of the change that last wrote the rule, and the rule's place in its table. So a
+//! packet shows which rules answered it. [`Program`] is the slow twin: plain lists of the same
+//! rules, kept for every version.
 
-// Each test program uses a part of it.
+// Each test program uses only a part of it.
 #![allow(dead_code)]
 
 use thalweg_pipeline::{Change, Operation, text};
 
-/// Values of the two fields that tell flows apart.
+/// Number of values of the two fields that distinguish flows.
 pub(crate) const VALUES: u16 = 3;
 
 /// The ports that packets leave by.
 pub(crate) const SINKS: [u32; 2] = [3, 4];
 
-/// A flow: its ports of UDP, source and destination.
+/// A flow: its UDP source and destination ports.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct FlowKey(pub(crate) u16, pub(crate) u16);
 
-/// What three rules leave in a packet: stamps of table 0, of table 1 and of the group.
+/// The stamps of table 0, of table 1 and of the group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stamps(pub(crate) [u16; 3]);
 
-/// A rule of table 0 (by destination) or 1 (by source); all flows if it has no value.
+/// A rule of table 0 (by destination) or 1 (by source); without a value it matches all flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Rule {
     table: usize,
@@ -42,7 +42,7 @@ impl Rule {
     }
 }
 
-/// Which rule of its table a stamp is of, whatever change wrote it.
+/// The rule's place in its table, whichever change wrote the stamp.
 pub(crate) fn place_of(stamp: u16) -> u16 {
     stamp & 0xff
 }
@@ -57,24 +57,24 @@ pub(crate) struct Program {
 /// What a change does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// Every rule and the group are written anew.
+    /// Rewrites every rule and the group.
     Everything,
-    /// One rule is replaced by its like.
+    /// Replaces one rule by an equal one.
     Replace { table: usize, value: u16 },
-    /// A rule above those for single values comes, or is replaced.
+    /// Adds or replaces a rule above those for single values.
     Cover { table: usize },
-    /// It goes.
+    /// Removes it.
     Uncover { table: usize },
-    /// A rule for one value comes above all others, or is replaced.
+    /// Adds or replaces a rule for one value above all others.
     Single { table: usize, value: u16 },
-    /// The group is replaced.
+    /// Replaces the group.
     Group,
-    /// A cover goes in one table and a single comes in the other.
+    /// Removes a cover in one table and adds a single in the other.
     Swap { table: usize, value: u16 },
 }
 
 impl Kind {
-    /// A kind for any three numbers.
+    /// A kind from any three numbers.
     pub(crate) fn of(which: u32, table: u32, value: u32) -> Kind {
         let (table, value) = (table as usize % 2, value as u16 % VALUES);
         match which % 7 {
@@ -90,7 +90,7 @@ impl Kind {
 }
 
 impl Program {
-    /// Rules for every value, all of this change.
+    /// Rules for every value, all written by this change.
     pub(crate) fn new(change: u16) -> Program {
         let rule = |place: u16| Rule {
             table: usize::from(place / VALUES),
@@ -104,7 +104,7 @@ impl Program {
         }
     }
 
-    /// All of it as a change.
+    /// The change that loads all of it.
     pub(crate) fn load(&self) -> Change {
         let group = [group_of(self.group)];
         let rules = self.rules.iter().map(add);
@@ -113,7 +113,7 @@ impl Program {
         }
     }
 
-    /// What a packet of a flow looks like.
+    /// The expected stamps of a flow's packet.
     pub(crate) fn stamps(&self, flow: FlowKey) -> Stamps {
         let best = |table: usize, value: u16| {
             let rules = self.rules.iter().filter(|rule| rule.table == table);
@@ -124,7 +124,7 @@ impl Program {
         Stamps([best(0, flow.1), best(1, flow.0), self.group])
     }
 
-    /// Makes the change of this number: the rules afterwards, and the change.
+    /// Makes the change with this number; returns the rules afterwards, and the change.
     pub(crate) fn changed(&self, kind: Kind, number: u16) -> (Program, Change) {
         let mut next = self.clone();
         match kind {
@@ -181,7 +181,7 @@ impl Program {
     }
 }
 
-/// Whether one takes the other's place.
+/// Whether one rule replaces the other.
 fn is_same(one: &Rule, other: &Rule) -> bool {
     let what = |rule: &Rule| (rule.table, rule.priority, rule.value);
     what(one) == what(other)
@@ -218,7 +218,7 @@ fn group_of(change: u16) -> Operation {
     Operation::SetGroup(group.expect("it is right"))
 }
 
-/// A UDP packet of a flow, with a number of its own.
+/// A UDP packet of a flow, with its own number.
 pub(crate) fn frame(flow: FlowKey, source: u16, number: u16) -> Vec<u8> {
     let mut bytes = vec![2, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 8, 0];
     bytes.extend([0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]);
@@ -230,7 +230,7 @@ pub(crate) fn frame(flow: FlowKey, source: u16, number: u16) -> Vec<u8> {
     bytes
 }
 
-/// What a packet that was sent says.
+/// The contents of a sent packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     pub(crate) flow: FlowKey,
@@ -254,7 +254,7 @@ impl Seen {
         }
     }
 
-    /// Whether the rules of this version made it.
+    /// Whether the rules of this version produced it.
     pub(crate) fn is_of(&self, program: &Program) -> bool {
         program.stamps(self.flow) == self.stamps
             && SINKS[usize::from(program.group) % 2] == self.sink
