@@ -91,9 +91,9 @@ fn names() -> String {
 /// --crossover --rules 12000`).
 const SWEEP_AT: usize = 4;
 
-/// Where a prefix search and a scan take about equally long with 10,000 entries (`thalweg
-/// bench update --crossover --rules 12000 --entries 10000`); with fewer affected entries the
-/// prefix search wins.
+/// A prefix search and a scan take about equally long at this share of affected entries, with
+/// 10,000 entries (`thalweg bench update --crossover --rules 12000 --entries 10000`). With
+/// fewer affected, the prefix search wins.
 const SCAN_SHARE: usize = 2;
 
 /// Chosen: low enough that masks stay bounded, high enough that few walks are repeated.
@@ -164,11 +164,12 @@ pub struct Config {
     /// Affected entries from which on a datapath requests walks made elsewhere, if the caller
     /// makes them: [`crate::Datapath::request_walks`].
     pub requests_from: usize,
-    /// A change with more new rules per entry than this is followed by a sweep over all
-    /// entries, instead of a search for each rule; 0 to sweep for any change with new rules.
+    /// New rules per entry beyond which a change is followed by a sweep over all entries,
+    /// instead of a search for each rule. 0 to sweep for any change with new rules.
     pub sweep_at: usize,
-    /// The search for a new rule's entries uses a prefix, unless more than one in `scan_share`
-    /// of a table's nodes match the prefix: then it scans all nodes. 0 to scan always.
+    /// Decides how the search for a new rule's entries works. It uses a prefix, unless more
+    /// than one in `scan_share` of a table's nodes match it: then it scans all nodes. 0 to
+    /// scan always.
     pub scan_share: usize,
     /// Most continuations of packets that are looked up again.
     pub continuations: usize,

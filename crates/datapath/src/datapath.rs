@@ -295,8 +295,8 @@ impl Datapath {
         with_core!(&mut self.core, core => core.gather_slice(from, count))
     }
 
-    /// Takes what the entries that met one of these rules have counted since the last call,
-    /// and the counts of evicted entries.
+    /// Takes the counts of entries that met one of these rules, since the last call. Includes
+    /// the counts of evicted entries.
     pub fn gather_rules(&mut self, rules: &[RuleId]) -> Ledger {
         with_core!(&mut self.core, core => {
             core.gather_rules(rules);

@@ -42,7 +42,7 @@ struct Head {
 #[repr(align(64))]
 struct Set([Head; WAYS]);
 
-/// A key that starts at a cache line, so that one of eight words takes one line and not two.
+/// A key aligned to a cache line, so that eight words take one line and not two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(align(64))]
 struct Key<const W: usize>([u64; W]);

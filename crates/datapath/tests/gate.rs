@@ -39,7 +39,7 @@ fn halves_of_a_change_are_never_seen_apart() {
     assert_eq!(gate.into_inner(), (CHANGES, CHANGES));
 }
 
-/// Readers and a second writer that come while the lock is held get it when it is released,
+/// Readers and a second writer that wait for the lock get it when it is released. They wait
 /// however long that takes.
 #[test]
 fn all_wait_for_a_writer_however_long() {

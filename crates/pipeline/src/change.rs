@@ -71,9 +71,9 @@ fn has(list: &[Action], is_such: &impl Fn(&Action) -> bool) -> bool {
 pub enum Operation {
     /// Adds a rule; replaces one with the same table, priority and match.
     Add(Flow),
-    /// Adds a rule, unless a packet could match both it and another of its table and priority,
-    /// even one with the same match (OpenFlow `OFPFF_CHECK_OVERLAP`). Looks at all rules of
-    /// the table.
+    /// Adds a rule, unless it overlaps another of its table and priority (OpenFlow
+    /// `OFPFF_CHECK_OVERLAP`). Two rules overlap if a packet could match both; an equal match
+    /// counts too. Looks at all rules of the table.
     AddChecked(Flow),
     /// Gives these actions to the selected rules.
     Modify(Selector, crate::action::Actions),

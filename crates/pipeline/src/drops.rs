@@ -1,9 +1,9 @@
 //! Why packets and copies were dropped, and how many.
 //!
 //! Each packet or copy that should have been sent and was not is counted once, under one
-//! reason: the packet itself, if nothing of it leaves, and each copy that an action, a bucket
-//! or a clone would have sent. So a packet may be both sent and counted here, for example
-//! where one of two ports does not exist.
+//! reason. The packet itself counts if nothing of it leaves, and so does each copy that an
+//! action, a bucket or a clone would have sent. So a packet may be both sent and counted here,
+//! for example where one of two ports does not exist.
 //!
 //! A walk that fails at a bound sends nothing. The packet is counted once, under that bound;
 //! what the walk would have sent or dropped before is not counted.

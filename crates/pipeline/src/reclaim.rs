@@ -18,7 +18,7 @@ use crate::mac::Station;
 use crate::pipeline::{GroupCounters, Pipeline, Rule};
 use crate::prepare::{Progress, Slice};
 
-/// What can be reclaimed later, and the version at which it was left.
+/// The states to reclaim later, each with the version at which it was left.
 #[derive(Debug, Default)]
 pub(crate) struct Leavings {
     /// How many rules died at each version.
@@ -264,8 +264,8 @@ impl Pipeline {
         }
     }
 
-    /// Makes a group that has replaced another count from zero, if it is still there
-    /// (invariant 6 of the pipeline).
+    /// Makes a group that has replaced another count from zero (invariant 6 of the pipeline).
+    /// Does nothing if the group is gone or was replaced again.
     fn reset_group(&mut self, id: GroupId, set_at: Version, oldest: Version) {
         let Some(history) = self.groups.get(&id) else {
             return;

@@ -4,12 +4,15 @@
 //! the MAC table. Steps are recorded in the order of execution. What a rule's actions read
 //! belongs to the step of the rule's lookup.
 //!
-//! Four sets of words belong to each step, and lie in one arena: the state's value when the
-//! step began (`key`), the bits of it that decided a lookup (`searched`), all bits of the
-//! state that the step read (`examined`, including its actions, which may have written before
-//! they read), and the ingress bits that it added to the mask (`added`).
+//! Four sets of words belong to each step, and lie in one arena:
 //!
-//! What a walk reads outside of lookups is an [`Input`]: groups and ports.
+//! - `key`: the state's value when the step began;
+//! - `searched`: the bits of it that decided a lookup;
+//! - `examined`: all bits of the state that the step read, including its actions, which may
+//!   have written before they read;
+//! - `added`: the ingress bits that it added to the mask.
+//!
+//! A walk reads groups and ports outside of lookups; each is an [`Input`].
 
 use thalweg_classifier::RuleId;
 use thalweg_packet::PortId;

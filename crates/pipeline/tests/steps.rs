@@ -161,8 +161,8 @@ fn assert_same(one: &mut Pipeline, other: &mut Pipeline) {
     assert_eq!(steps, others_steps);
 }
 
-/// Checks that the inserted and removed rules are the difference between two versions, and
-/// that no rule's successor is dead.
+/// Checks that the inserted and removed rules are the difference between two versions. Also
+/// checks that no rule's successor is dead.
 fn assert_is_difference(delta: &Delta, before: &Pipeline, after: &Pipeline) {
     let ids = |pipeline: &Pipeline| -> BTreeSet<RuleId> {
         let rules = pipeline.rules(pipeline.version());

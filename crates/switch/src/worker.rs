@@ -204,8 +204,8 @@ impl Worker {
         self.note_pause(start);
     }
 
-    /// Does slices of work on the caches' index, as many as fit into a share of the last
-    /// round's time; returns whether there were any. Long jobs go to the control side.
+    /// Does slices of work on the caches' index; returns whether there were any. They fit into
+    /// a share of the last round's time. Long jobs go to the control side.
     fn tend_caches(&mut self) -> bool {
         if self.channels.news.is_full() {
             return false;

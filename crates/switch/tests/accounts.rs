@@ -165,8 +165,8 @@ fn i5_rules_and_tables_count_what_the_interpreter_says() {
     }
 }
 
-/// A rule's last use is the time of the last packet that met it, whichever cache remembered
-/// it, and whatever was changed, evicted or settled since.
+/// A rule's last use is the time of the last packet that met it. It does not matter which
+/// cache remembered it, or what was changed, evicted or settled since.
 #[test]
 fn i5_last_used_never_goes_back() {
     let mut used = 0;

@@ -1,10 +1,10 @@
 //! Workers at full rate, with large caches, while changes affect hundreds of their entries at
 //! once.
 //!
-//! Each rule of table 0 is for one destination, each of table 1 for one source, and each
-//! writes into the packet the number of the change that last wrote the rule. So there is an
-//! entry for each pair, and a change of some rules affects all entries of their rows. The
-//! ports never run dry, and check every packet sent:
+//! Each rule of table 0 is for one destination, each of table 1 for one source. Each writes
+//! into the packet the number of the change that last wrote the rule. So there is an entry for
+//! each pair, and a change of some rules affects all entries of their rows. The ports never
+//! run dry, and check every packet sent:
 //!
 //! 1. after a change is acknowledged, no packet has a number from before it;
 //! 2. a packet's two numbers are those of one version.

@@ -13,8 +13,7 @@ use thalweg_pipeline::text::{self, Parser};
 use thalweg_pipeline::{Change, Operation, Outbox, Pipeline, PortState};
 use thalweg_switch::{Config, Step};
 
-/// The first bit in which a packet's address differs from this one decides the match, so the
-/// entry's mask has that many bits.
+/// A packet's mask ends at the first bit in which its address differs from this one.
 const HOST: u32 = 0xff_ffff;
 
 /// Prefix lengths in packets' masks: one mask for each pair.

@@ -206,8 +206,7 @@ impl Drop for StopsAtEnd<'_> {
     }
 }
 
-/// How many trainings of the only table were begun and how many installed, and the share of
-/// the rules in its model.
+/// Trainings of the only table begun and installed, and the share of the rules in its model.
 fn learning(switch: &Switch) -> (u64, u64, f64) {
     let choices = switch.pipeline().choices();
     let [(_, choice)] = &choices[..] else {

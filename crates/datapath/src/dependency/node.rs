@@ -40,8 +40,9 @@ pub(super) enum Cause {
 
 #[derive(Clone, Debug)]
 enum What {
-    /// A lookup: its class, its row there, the rule that won, its place in the rule's list,
-    /// and whether that rule still is the best for all keys that agree with the value.
+    /// A lookup: its class, its row there, the rule that won, and its place in the rule's
+    /// list. `is_certain` says whether that rule still is the best for all keys that agree
+    /// with the value.
     Lookup {
         class: u32,
         row: u32,
@@ -89,8 +90,8 @@ struct TableNodes {
 pub(super) struct Nodes {
     hash: WordHash,
     bits: Vec<Bits>,
-    /// If a pivot finds more than one in `scan_share` of a table's nodes, a scan replaces it,
-    /// which reads them side by side; 0 to scan always.
+    /// A scan replaces a pivot that finds more than one in `scan_share` of a table's nodes, as
+    /// it reads them side by side; 0 to scan always.
     scan_share: usize,
     nodes: Vec<Node>,
     free: Vec<NodeId>,

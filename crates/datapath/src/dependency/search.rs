@@ -71,8 +71,8 @@ impl Findings {
         }
     }
 
-    /// Whether packets of the region of `key` and `mask` can match the suspect's new rule,
-    /// judged by the words that its walk did not write.
+    /// Whether packets of the region of `key` and `mask` can match the suspect's new rule.
+    /// Only the words that its walk did not write count.
     pub(crate) fn meets(&self, suspect: &Suspect, key: &[u64], mask: &[u64]) -> bool {
         let Some(rule) = suspect.rule else {
             return true;
@@ -249,9 +249,8 @@ impl Dependencies {
         is_over
     }
 
-    /// Checks up to `count` of the entries added since the search began that still exist, and
-    /// collects those that the change may affect. Returns true when none is left; the list
-    /// then ends.
+    /// Checks up to `count` of the entries added since the search began, and collects those
+    /// that the change may affect. Returns true when none is left; the list then ends.
     pub(crate) fn check_meanwhile(
         &mut self,
         pipeline: &Pipeline,

@@ -1,4 +1,4 @@
-//! What following a change does to the caches.
+//! Applies the steps of following a change to the caches.
 
 use thalweg_classifier::Version;
 use thalweg_pipeline::{Delta, Pipeline};

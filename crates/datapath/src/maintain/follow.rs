@@ -253,8 +253,8 @@ impl Following {
         }
     }
 
-    /// Prefetches marked entries up to `end`, and their new content, in rounds, each of which
-    /// prefetches for the next.
+    /// Prefetches marked entries up to `end`, and their new content. Works in rounds, each of
+    /// which prefetches for the next.
     fn prefetch(&self, caches: &dyn Caches, end: usize) {
         let end = end.min(self.marked.len());
         let entries = || self.marked[self.next..end].iter().map(|(entry, _)| *entry);

@@ -129,7 +129,7 @@ pub struct UnknownMaintainer {
     pub name: String,
 }
 
-/// What a maintainer did.
+/// The work of a maintainer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Work {
     /// Entries looked at.
@@ -176,7 +176,7 @@ impl Work {
     }
 }
 
-/// What happened to an entry.
+/// The outcome for an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Outcome {
     /// It was right.

@@ -131,8 +131,8 @@ pub(super) struct Choice {
     plain_probes: u64,
     updates: u64,
     bursts: u32,
-    /// Nanoseconds lost by lookups for lack of an index since the last decision, minus the
-    /// updates that it would have cost.
+    /// Nanoseconds that lookups have lost for lack of an index since the last decision. The
+    /// updates that an index would have cost are subtracted.
     lost_ns: f64,
     /// Cost of an index lookup in probes, if that is more than usual.
     index_probes: f64,

@@ -309,8 +309,8 @@ impl Megaflow {
 mod tests {
     use super::*;
 
-    /// Rounds until nothing is stale or the index is given up, if `become_stale` entries
-    /// become stale for each one brought up to date.
+    /// Rounds until nothing is stale or the index is given up. For each entry brought up to
+    /// date, `become_stale` others become stale.
     fn rounds(stale: usize, become_stale: f64) -> (usize, bool) {
         let mut filling = Filling {
             copies: None,

@@ -3,13 +3,13 @@
 //! The number of lookups is bounded, but a rule's list may have thousands of actions, and each
 //! resubmit may run such a list: 4,096 lookups could execute 80 million actions. Groups that
 //! name groups multiply too. So a walk has a budget. An action costs one unit, or more if it
-//! does more: one that copies the walk's state pays for what it copies, a flood for each port,
-//! the choice of a bucket for each bucket. A walk that exceeds the budget fails.
+//! does more: a copy of the walk's state costs what it copies, a flood each port, the choice
+//! of a bucket each bucket. A walk that exceeds the budget fails.
 //!
 //! 1. Every packet with the same trace spends the budget in the same way, so that meeting the
 //!    bound is an answer like any other.
-//! 2. No unit takes much longer than another. So [`MAX_WORK`] units bound the time of a walk,
-//!    apart from its lookups, whose time depends on the classifier.
+//! 2. The time of a unit is bounded. So [`MAX_WORK`] units bound the time of a walk, apart
+//!    from its lookups, whose time depends on the classifier.
 //!
 //! Open vSwitch bounds resubmits and their depth, and the size of the result
 //! (`ofproto-dpif-xlate.c`, `MAX_RESUBMITS`).

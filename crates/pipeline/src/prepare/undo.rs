@@ -9,8 +9,8 @@ use crate::history::History;
 use crate::pipeline::Pipeline;
 
 impl Pipeline {
-    /// Undoes at least `parts` parts of the begun change, in whole slices of 64, or all that
-    /// is left. When it is finished, the pipeline is as before the change.
+    /// Undoes at least `parts` parts of the begun change, in whole slices of 64. When it is
+    /// finished, the pipeline is as before the change.
     ///
     /// # Panics
     /// If no change is begun.

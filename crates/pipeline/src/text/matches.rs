@@ -249,8 +249,7 @@ fn is_of_no_meaning(name: &Name, shape: &Shape) -> bool {
     is_other && matches!(name.primary(), "nw_tos" | "tp_src" | "tp_dst")
 }
 
-/// The ICMP field (type or code) that a port's name without a protocol means in a rule for
-/// ICMP.
+/// The ICMP field (type or code) that a port's name means in a rule for ICMP.
 fn in_icmp(name: &Name, bits: Masked, shape: &Shape) -> Option<&'static Name> {
     let field = match name.primary() {
         "tp_src" => f::ICMP_TYPE,
