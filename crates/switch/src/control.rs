@@ -26,8 +26,8 @@
 //!    are sent. The acknowledgements come first, so a packet waiting afterwards was left
 //!    before them, or is newer. A packet that the other worker has taken and not yet sent
 //!    counts as waiting.
-//! 3. Learning takes a bounded share of the time: the next change for it waits
-//!    [`LEARNING_INTERVAL`], and four times as long as the last one took.
+//! 3. Learning takes a bounded share of the time: the next change for it waits at
+//!    least [`LEARNING_INTERVAL`], and at least four times as long as the last one took.
 
 use std::sync::Arc;
 use std::time::Duration;

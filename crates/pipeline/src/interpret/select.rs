@@ -11,7 +11,7 @@
 //!
 //! A bucket is drawn by weighted rendezvous hashing. The flow's hash and the bucket's number
 //! give each bucket an exponentially distributed time, with the bucket's weight as the rate.
-//! The first bucket wins:
+//! The earliest time wins:
 //!
 //! ```text
 //!   u = hash(flow, bucket) in (0, 1);  time = -log2(u) / weight
