@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use thalweg_fabric::*;
+use thalweg_v2p::Profile;
 
 fn placement() -> Placement {
     Placement::even(10_240, 128)
@@ -80,22 +81,90 @@ fn quantiles_are_in_order_and_reach_the_ends() {
     assert_eq!(Sizes::WEB_SEARCH.quantile(1.0), 29_938_393);
 }
 
-/// Published: the 99th percentile is 158 µs, over 2,600 machines are in ten bursts or more.
-#[test]
-fn bursts_are_short_and_destinations_come_again() {
-    let lines = BurstWorkload::published(1).generate(&placement());
-    assert_sound(&lines, 10_240, 80);
+/// The 99th percentile of the time from the first packet of a burst to its last.
+fn longest_us(lines: &[TraceLine]) -> f64 {
     let mut spans: HashMap<u32, (Time, Time)> = HashMap::new();
-    for line in &lines {
+    for line in lines {
         let span = spans.entry(line.flow).or_insert((line.start, line.start));
         *span = (span.0.min(line.start), span.1.max(line.start));
     }
     let mut lengths: Vec<Time> = spans.values().map(|span| span.1 - span.0).collect();
     lengths.sort();
-    let longest = lengths[lengths.len() * 99 / 100].as_micros_f64();
+    lengths[lengths.len() * 99 / 100].as_micros_f64()
+}
+
+/// Published: the 99th percentile is 158 µs, over 2,600 machines are in ten bursts or more.
+#[test]
+fn bursts_are_short_and_destinations_come_again() {
+    let lines = BurstWorkload::published(1).generate(&placement());
+    assert_sound(&lines, 10_240, 80);
+    // `published` has had these lines since its first results.
+    assert_eq!(lines.len(), 339_449);
     // Truncated to whole intervals of 10 µs.
+    let longest = longest_us(&lines);
     assert!((145.0..=160.0).contains(&longest), "{longest}");
     assert!((2_600..4_500).contains(&often(&lines)), "{}", often(&lines));
+}
+
+/// Asserts that the shares of hits, at cores, spines and ToRs, are near those of Table 5.
+fn assert_near(found: Layers, published: [f64; 3], most_points: f64) {
+    let counts = [found.core, found.spine, found.tor].map(|count| count as f64);
+    let shares = counts.map(|count| 100.0 * count / counts.iter().sum::<f64>());
+    for (share, wanted) in shares.iter().zip(published) {
+        let off = (share - wanted).abs();
+        assert!(off <= most_points, "{shares:.1?} for {published:?}");
+    }
+}
+
+/// Runs SwitchV2P; Table 5 has caches of 50 % in all.
+fn cached(
+    shape: FatTree,
+    placement: Placement,
+    entries: u32,
+    transport: Transport,
+    lines: &[TraceLine],
+) -> Report {
+    let scheme = Scheme::SwitchV2p(SwitchV2p::new(Profile::Artifact, entries));
+    let config = Config {
+        transport,
+        ..Config::artifact(shape, placement, scheme)
+    };
+    let mut run = Simulation::new(&config, lines).unwrap();
+    run.run();
+    run.report()
+}
+
+/// Table 5's Microbursts, of the first 25 ms: within 3 points of a hundred, for all packets and
+/// for first ones.
+#[test]
+fn fitted_bursts_hit_where_the_paper_says() {
+    let mut lines = BurstWorkload::fitted(1).generate(&placement());
+    assert_sound(&lines, 10_240, 80);
+    let longest = longest_us(&lines);
+    assert!((155.0..=161.0).contains(&longest), "{longest}");
+    assert!((2_600..2_700).contains(&often(&lines)), "{}", often(&lines));
+    let end = Time::from_micros(25_000);
+    lines.retain(|line| line.start < end);
+    let shape = FatTree::ft8_10k(10);
+    let report = cached(shape, placement(), 64, Transport::Udp, &lines);
+    assert_near(report.hits_by_layer, [6.8, 16.1, 77.1], 3.0);
+    assert_near(report.first_hits_by_layer, [28.9, 30.3, 40.8], 3.0);
+}
+
+/// Table 5's Alibaba, of a tenth of the calls at the same rate: within 5 points of a hundred.
+#[test]
+fn fitted_calls_hit_where_the_paper_says() {
+    let placement = Placement::even(410_865, 12_800);
+    let workload = RpcWorkload {
+        calls: RpcWorkload::fitted(1).calls / 10,
+        duration: Time::from_micros(2_500),
+        ..RpcWorkload::fitted(1)
+    };
+    let lines = workload.generate(&placement);
+    let transport = Transport::Tcp(TcpConfig::artifact());
+    let report = cached(FatTree::ft16_400k(), placement, 251, transport, &lines);
+    assert_near(report.hits_by_layer, [2.4, 2.0, 95.6], 5.0);
+    assert_near(report.first_hits_by_layer, [25.4, 15.0, 59.6], 5.0);
 }
 
 /// Published: 769,527 packets of 64 pairs.
@@ -114,20 +183,18 @@ fn video_is_pairs_at_a_constant_rate() {
 #[test]
 fn calls_go_to_few() {
     let placement = Placement::even(410_865, 12_800);
-    let workload = RpcWorkload::published(1);
-    let lines = workload.generate(&placement);
-    let share = reuse(&lines).len() as f64 / 410_865.0;
-    assert!((share - 0.24).abs() < 0.005, "{share}");
-    assert!(
-        (18_000..22_000).contains(&often(&lines)),
-        "{}",
-        often(&lines)
-    );
-    let mut counts: Vec<usize> = reuse(&lines).into_values().collect();
-    counts.sort_unstable_by(|one, other| other.cmp(one));
-    let popular: usize = counts[..counts.len() / 5].iter().sum();
-    let part = popular as f64 / lines.len() as f64;
-    assert!((part - 0.95).abs() < 0.01, "{part}");
+    for workload in [RpcWorkload::published(1), RpcWorkload::fitted(1)] {
+        let lines = workload.generate(&placement);
+        let share = reuse(&lines).len() as f64 / 410_865.0;
+        assert!((share - 0.24).abs() < 0.005, "{share}");
+        let often = often(&lines);
+        assert!((18_000..22_000).contains(&often), "{often}");
+        let mut counts: Vec<usize> = reuse(&lines).into_values().collect();
+        counts.sort_unstable_by(|one, other| other.cmp(one));
+        let popular: usize = counts[..counts.len() / 5].iter().sum();
+        let part = popular as f64 / lines.len() as f64;
+        assert!((part - 0.95).abs() < 0.01, "{part}");
+    }
 }
 
 #[test]
@@ -149,6 +216,7 @@ fn incast_is_all_at_once() {
 fn a_single_server_has_nobody_to_send_to() {
     let alone = Placement::even(4, 1);
     assert!(BurstWorkload::published(1).generate(&alone).is_empty());
+    assert!(BurstWorkload::fitted(1).generate(&alone).is_empty());
     assert!(RpcWorkload::published(1).generate(&alone).is_empty());
     assert!(VideoWorkload::published(1).generate(&alone).is_empty());
     assert!(IncastWorkload::published(1).generate(&alone).is_empty());

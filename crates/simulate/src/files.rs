@@ -122,18 +122,27 @@ fn generate(source: &TrafficSource, placement: &Placement) -> Vec<TraceLine> {
         duration: duration.unwrap_or(Time::from_micros(25_000)),
         seed,
     };
+    let bursts = |described: BurstWorkload| {
+        let workload = BurstWorkload {
+            bursts: count.unwrap_or(described.bursts),
+            duration: duration.unwrap_or(described.duration),
+            ..described
+        };
+        workload.generate(placement)
+    };
+    let calls = |described: RpcWorkload| {
+        let workload = RpcWorkload {
+            calls: count.unwrap_or(described.calls),
+            duration: duration.unwrap_or(described.duration),
+            ..described
+        };
+        workload.generate(placement)
+    };
     match generator {
         Generator::Hadoop => flows(Sizes::HADOOP).generate(placement),
         Generator::WebSearch => flows(Sizes::WEB_SEARCH).generate(placement),
-        Generator::Microbursts => {
-            let published = BurstWorkload::published(seed);
-            let workload = BurstWorkload {
-                bursts: count.unwrap_or(published.bursts),
-                duration: duration.unwrap_or(published.duration),
-                ..published
-            };
-            workload.generate(placement)
-        }
+        Generator::Microbursts => bursts(BurstWorkload::published(seed)),
+        Generator::MicroburstsFitted => bursts(BurstWorkload::fitted(seed)),
         Generator::Video => {
             let published = VideoWorkload::published(seed);
             let workload = VideoWorkload {
@@ -143,15 +152,8 @@ fn generate(source: &TrafficSource, placement: &Placement) -> Vec<TraceLine> {
             };
             workload.generate(placement)
         }
-        Generator::Alibaba => {
-            let published = RpcWorkload::published(seed);
-            let workload = RpcWorkload {
-                calls: count.unwrap_or(published.calls),
-                duration: duration.unwrap_or(published.duration),
-                ..published
-            };
-            workload.generate(placement)
-        }
+        Generator::Alibaba => calls(RpcWorkload::published(seed)),
+        Generator::AlibabaFitted => calls(RpcWorkload::fitted(seed)),
         Generator::Incast => {
             let published = IncastWorkload::published(seed);
             let workload = IncastWorkload {

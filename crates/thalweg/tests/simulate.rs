@@ -615,6 +615,8 @@ fn traffic_may_be_generated() {
         ("microbursts", "duration_us = 50\ncount = 20", "udp"),
         ("video", "duration_us = 500\ncount = 3", "udp"),
         ("alibaba", "duration_us = 50\ncount = 30", "tcp"),
+        ("microbursts-fitted", "duration_us = 50\ncount = 20", "udp"),
+        ("alibaba-fitted", "duration_us = 50\ncount = 30", "tcp"),
         ("incast", "count = 2", "udp"),
     ] {
         let run = |seed: u32| {

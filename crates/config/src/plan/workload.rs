@@ -57,22 +57,28 @@ pub enum Generator {
     WebSearch,
     /// Bursts of datagrams.
     Microbursts,
+    /// Bursts fitted to the paper's Table 5.
+    MicroburstsFitted,
     /// Pairs that send at a constant rate.
     Video,
     /// Calls between services.
     Alibaba,
+    /// Calls fitted to the paper's Table 5.
+    AlibabaFitted,
     /// Many senders to one receiver.
     Incast,
 }
 
 impl Generator {
     /// All generators, by their names in a plan.
-    pub const ALL: [(&str, Generator); 6] = [
+    pub const ALL: [(&str, Generator); 8] = [
         ("hadoop", Generator::Hadoop),
         ("websearch", Generator::WebSearch),
         ("microbursts", Generator::Microbursts),
+        ("microbursts-fitted", Generator::MicroburstsFitted),
         ("video", Generator::Video),
         ("alibaba", Generator::Alibaba),
+        ("alibaba-fitted", Generator::AlibabaFitted),
         ("incast", Generator::Incast),
     ];
 
