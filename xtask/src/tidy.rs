@@ -10,6 +10,8 @@
 //! | `unsafe` only where it is allowed, and explained there | `unsafety.rs` |
 //! | length of functions and files | `length.rs` |
 //! | unfinished code, ignored tests, forbidden names | `names.rs` |
+//! | plain English, no timings in comments, 100 columns | `english.rs` |
+//! | names of public types that several crates have | `types.rs` |
 //! | paths of one machine, hosts of registries | `words.rs` |
 //! | licences, duplicates and the table of dependencies | `dependencies.rs` |
 //!
@@ -18,10 +20,12 @@
 
 mod dependencies;
 mod edges;
+mod english;
 mod length;
 mod names;
 mod purity;
 mod source;
+mod types;
 mod unsafety;
 mod words;
 
@@ -146,7 +150,10 @@ fn print(mut findings: Vec<Finding>, file_count: usize) -> anyhow::Result<bool> 
 }
 
 fn check_texts(texts: &[TextFile]) -> Vec<Finding> {
-    texts.iter().flat_map(words::check).collect()
+    let words = texts.iter().flat_map(words::check);
+    words
+        .chain(texts.iter().flat_map(english::check_text))
+        .collect()
 }
 
 fn check_sources(sources: &[Source]) -> Vec<Finding> {
@@ -156,6 +163,8 @@ fn check_sources(sources: &[Source]) -> Vec<Finding> {
         findings.extend(unsafety::check(source));
         findings.extend(length::check(source));
         findings.extend(names::check(source));
+        findings.extend(english::check_source(source));
     }
+    findings.extend(types::check(sources));
     findings
 }

@@ -382,7 +382,9 @@ fn wrong_entries() -> Vec<Wrong> {
             insert(table(default_of(MAC, does(plain(DROP))))), Code::InvalidArgument;
         "delete a default" => delete(table(default_of(MAC, None))), Code::InvalidArgument;
         "default with a match" =>
-            modify(with(default_of(MAC, does(plain(DROP))), |entry| entry.r#match = mac(1).r#match)),
+            modify(with(default_of(MAC, does(plain(DROP))), |entry| {
+                entry.r#match = mac(1).r#match;
+            })),
             Code::InvalidArgument;
         "default with a time-out" =>
             modify(with(default_of(MAC, does(plain(DROP))), |entry| entry.idle_timeout_ns = 1)),

@@ -466,7 +466,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn events_leave_as_from_one_heap(steps in prop::collection::vec((ahead(), 0..3_u8), 1..400)) {
+        fn events_leave_as_from_one_heap(
+            steps in prop::collection::vec((ahead(), 0..3_u8), 1..400),
+        ) {
             let (mut queue, mut heap) = (EventQueue::new(), Heap::default());
             let mut now = Time::ZERO;
             for (ahead, takes) in steps {

@@ -62,7 +62,7 @@ fn roles_follow_the_gateways_and_flows_choose_among_those_at_work() {
     let mut seen = Vec::new();
     while run.step() {
         let now = run.now().as_micros_f64();
-        // A packet takes 40 µs at a gateway; packets sent there before a move leave after it.
+        // A gateway holds a packet for 40 µs; packets sent there before a move leave after it.
         for (moment, roles) in [
             (190.0, [false, false, false, true]),
             (290.0, [false, true, false, false]),

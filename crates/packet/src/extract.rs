@@ -339,7 +339,10 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
+        #![proptest_config(ProptestConfig {
+            failure_persistence: None,
+            ..ProptestConfig::with_cases(2000)
+        })]
         #[test]
         fn extraction_reads_what_a_reader_of_bits_reads(
             frames in prop::collection::vec(frames(), 1..5),

@@ -89,7 +89,8 @@ proptest! {
     #[test]
     fn ipv4(
         (dscp, ecn, ttl, protocol) in (0_u8..64, 0_u8..4, any::<u8>(), any::<u8>()),
-        identification: u16, flags: [bool; 2], offset in prop_oneof![Just(0), 0_u16..8192], ips: [[u8; 4]; 2],
+        identification: u16, flags: [bool; 2],
+        offset in prop_oneof![Just(0), 0_u16..8192], ips: [[u8; 4]; 2],
         options in words(10), payload_len in 0_u16..60_000,
     ) {
         let mut theirs =

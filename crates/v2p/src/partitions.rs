@@ -158,12 +158,17 @@ mod tests {
         /// Invariant 1, and that each tenant is within one set of its share.
         #[test]
         fn partitions_are_all_sets_once(
-            weights in prop::collection::btree_map(0..40_u32, prop_oneof![0..5_u32, any::<u32>()], 0..9),
+            weights in prop::collection::btree_map(
+                0..40_u32,
+                prop_oneof![0..5_u32, any::<u32>()],
+                0..9,
+            ),
             rest in prop_oneof![Just(0), 0..5_u32, any::<u32>()],
             set_count in prop_oneof![0..70_u32, any::<u32>()],
         ) {
             let named = weights.iter().map(|(vni, weight)| (Vni::new(*vni).unwrap(), *weight));
-            let sum = weights.values().map(|weight| u64::from(*weight)).sum::<u64>() + u64::from(rest);
+            let sum: u64 = weights.values().map(|weight| u64::from(*weight)).sum();
+            let sum = sum + u64::from(rest);
             let partitions = Partitions::new(named, rest);
             prop_assert_eq!(partitions.is_err(), sum == 0);
             let Ok(partitions) = partitions else {

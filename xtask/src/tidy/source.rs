@@ -31,6 +31,7 @@ pub(super) struct Source<'a> {
     /// Whether all of it is for tests or benches.
     pub(super) is_test: bool,
     test_lines: BTreeSet<usize>,
+    literal_lines: BTreeSet<usize>,
 }
 
 /// One token: a word, a literal, or a single sign (two `:` for `::`).
@@ -49,6 +50,7 @@ impl<'a> Source<'a> {
         let mut tokens = Vec::new();
         flatten(text.parse::<TokenStream>()?, &mut tokens);
         let test_lines = test_items(&syntax).flat_map(lines_of).collect();
+        let literal_lines = lines_of_strings(&tokens);
         Ok(Self {
             path,
             text,
@@ -56,7 +58,13 @@ impl<'a> Source<'a> {
             tokens,
             is_test,
             test_lines,
+            literal_lines,
         })
+    }
+
+    /// Whether a string is written on a line, so that it cannot be broken everywhere.
+    pub(super) fn is_literal_line(&self, line: usize) -> bool {
+        self.literal_lines.contains(&line)
     }
 
     /// Whether a line belongs to a test.
@@ -247,6 +255,20 @@ fn flatten(stream: TokenStream, tokens: &mut Vec<Token>) {
             }),
         }
     }
+}
+
+/// The lines of strings; a comment that documents is none, though it is a token of that kind.
+fn lines_of_strings(tokens: &[Token]) -> BTreeSet<usize> {
+    let mut lines = BTreeSet::new();
+    for (index, token) in tokens.iter().enumerate() {
+        let before = &tokens[index.saturating_sub(2)..index];
+        let is_comment = matches!(before, [doc, sign] if doc.text == "doc" && sign.text == "=");
+        let start = token.text.trim_start_matches(['b', 'c', 'r', '#']);
+        if start.starts_with('"') && !is_comment {
+            lines.extend(token.line..=token.line + token.text.matches('\n').count());
+        }
+    }
+    lines
 }
 
 fn written_paths(tokens: &[Token]) -> Vec<(Vec<String>, usize)> {

@@ -107,7 +107,7 @@ fn expected(snapshot: &Snapshot, rules: &[u32], composite: &Composite, limits: L
         .collect();
     bounds.dedup();
     let every = bounds.len().div_ceil(SAMPLE / WINDOW).max(1);
-    // Rules whose block exceeds a window overlap so many others that they are left over.
+    // Rules whose block exceeds a window overlap too many others and are left over.
     let (mut inside, mut narrow) = (Vec::new(), 0);
     for rule in ranged {
         let window = bounds.partition_point(|&bound| bound <= rule.block.low);

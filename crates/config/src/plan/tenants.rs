@@ -23,7 +23,7 @@ struct Section {
 
 const WEIGHTS: RangeInclusive<u64> = 0..=1_000_000;
 
-/// Limited because each tenant has all machines, so many tenants fill memory.
+/// Limited because each tenant has all machines, and their number fills memory.
 const MOST_TENANTS: usize = 4_096;
 
 impl<'de> Deserialize<'de> for Sections {

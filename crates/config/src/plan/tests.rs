@@ -449,9 +449,10 @@ fn traffic_may_be_generated() {
     for (name, generator) in Generator::ALL {
         let plan = with(&format!("generate = \"{name}\"\ntraffic_seed = 7")).unwrap();
         let source = plan.workload.source;
-        assert!(
-            matches!(source, TrafficSource::Generated { generator: one, seed: 7, .. } if one == generator)
-        );
+        assert!(matches!(
+            source,
+            TrafficSource::Generated { generator: one, seed: 7, .. } if one == generator
+        ));
         assert_eq!(generator.name(), name);
     }
     for (lines, said) in [

@@ -14,7 +14,7 @@
 //! In the published code 250 ns pass between two packets on the link to the control plane, and
 //! `artifact` has this gap. The paper (section 5) does not mention it, and `paper` has none.
 //!
-//! 1. An insertion takes effect 2 ms after its packet left, with the machine's place at that
+//! 1. An insertion has its effect 2 ms after its packet left, with the machine's place at that
 //!    time. Insertions are applied in order when a packet arrives or a machine moves, which
 //!    has the same effect as applying them on time.
 //! 2. A packet being sent to the control plane no longer counts against the queue.

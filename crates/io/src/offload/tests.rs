@@ -185,13 +185,15 @@ proptest! {
                 prop_assert_eq!(plain_sum(&segment[network..transport]), 0xffff);
             }
             if shape.is_tcp {
-                let sequence = u32::from_be_bytes(segment[transport + 4..][..4].try_into().unwrap());
+                let sequence = segment[transport + 4..][..4].try_into().unwrap();
+                let sequence = u32::from_be_bytes(sequence);
                 prop_assert_eq!(sequence, 0xffff_ff00_u32.wrapping_add(payload.len() as u32));
                 let first = if index == 0 { 0x80 } else { 0 };
                 let last = if is_last { 0x09 } else { 0 };
                 prop_assert_eq!(segment[transport + 13], 0x10 | first | last);
             } else {
-                prop_assert_eq!(usize::from(get(segment, transport + 4)), segment.len() - transport);
+                let length = usize::from(get(segment, transport + 4));
+                prop_assert_eq!(length, segment.len() - transport);
             }
             payload.extend(&segment[header..]);
         }

@@ -213,7 +213,10 @@ impl Pair {
         let before = self.registers();
         let steps = self.cached.trace(port, bytes, now, &mut outbox);
         self.plain.receive(port, bytes, now, &mut Outbox::new());
-        let is_hit = |step: &thalweg_p4::TraceStep| matches!(step, thalweg_p4::TraceStep::Table(table, Some(_), _) if *table == id);
+        let is_hit = |step: &thalweg_p4::TraceStep| {
+            use thalweg_p4::TraceStep;
+            matches!(step, TraceStep::Table(table, Some(_), _) if *table == id)
+        };
         let is_one = steps.iter().any(is_hit);
         self.hits += u64::from(is_one);
         self.wrote += u64::from(is_one && self.registers() != before);

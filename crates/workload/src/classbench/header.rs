@@ -151,9 +151,10 @@ mod tests {
         let any = "@::/0 2001:db8::/32 0 : 65535 0 : 65535 0x00/0x00";
         let seen = |protocol| (0..64).any(|seed| header(any, seed).protocol == protocol);
         assert!(seen(TCP) && seen(UDP));
-        assert!(
-            matches!(header(any, 1).destination, IpAddr::V6(a) if a.segments()[..2] == [0x2001, 0xdb8])
-        );
+        assert!(matches!(
+            header(any, 1).destination,
+            IpAddr::V6(a) if a.segments()[..2] == [0x2001, 0xdb8]
+        ));
         let icmp = "@0.0.0.0/0 0.0.0.0/0 0 : 65535 0 : 65535 0x01/0xFF";
         assert_eq!(header(icmp, 1).source_port, 0);
         let carried = header("@1.0.0.0/8 0.0.0.0/0 7 : 7 0 : 65535 0x08/0xFF", 1);

@@ -148,7 +148,7 @@ impl PipelineKind {
     /// Generates a pipeline of exactly `rules` rules, with sizes in proportion.
     ///
     /// # Errors
-    /// When the kind does not allow so few or so many rules.
+    /// When the kind does not allow that number of rules.
     pub fn generate(self, rules: usize, seed: u64) -> Result<Pipeline, WorkloadError> {
         match self {
             PipelineKind::Ofd => OfdConfig::with_rules(rules, seed)?.generate(),

@@ -106,7 +106,7 @@ mod tests {
         let mut random = Pcg64Mcg::seed_from_u64(1);
         let mut detector = Detector::new(u16::MAX);
         let mut seen = HashMap::new();
-        // Few places, so many behaviours share counters.
+        // Few places, so that most behaviours share counters.
         let hashes: Vec<u64> = (0..500)
             .map(|_| random.random_range(0..16) | random.random_range(0..16_u64) << 48)
             .collect();
