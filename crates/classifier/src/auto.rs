@@ -57,7 +57,7 @@ use crate::{
 pub use copies::Copies;
 use held::Held;
 pub use held::IndexKind;
-pub use job::{Job, Outcome};
+pub use job::{BuiltIndex, IndexJob};
 use observed::Observed;
 pub use policy::{AutoPolicy, Figures, Verdict};
 pub use statistics::AutoStatistics;
@@ -105,14 +105,25 @@ impl AutoConfig {
 
 /// The next step to make lookups faster.
 #[derive(Debug)]
-pub enum Tended {
+pub enum Tending<O = ()> {
     /// Nothing to do until rules change or are looked up.
     Idle,
     /// More of the same: call [`Classifier::tend`] again soon.
     More,
-    /// Long work: run it, here or on another thread, and pass its outcome to
+    /// Long work: run it, here or on another thread, and pass the built index to
     /// [`Classifier::install`].
-    Job(Job),
+    Job(IndexJob<O>),
+}
+
+impl Tending {
+    /// The same step, its job for an owner.
+    pub fn for_owner<O>(self, owner: impl FnOnce() -> O) -> Tending<O> {
+        match self {
+            Tending::Idle => Tending::Idle,
+            Tending::More => Tending::More,
+            Tending::Job(job) => Tending::Job(job.for_owner(owner())),
+        }
+    }
 }
 
 /// A classifier whose index is chosen and replaced to suit its rules and lookups.
@@ -220,8 +231,8 @@ impl Auto {
     }
 
     /// A job that only frees this classifier's memory, on another thread.
-    pub fn into_waste(self) -> Job {
-        Job::dropping(self.held)
+    pub fn into_waste(self) -> IndexJob {
+        IndexJob::dropping(self.held)
     }
 
     /// The figures since the last decision.
@@ -255,9 +266,9 @@ impl Auto {
         self.rebuild();
         loop {
             match self.proceed(usize::MAX) {
-                Tended::Idle => return,
-                Tended::More => {}
-                Tended::Job(job) => self.install(job.run()),
+                Tending::Idle => return,
+                Tending::More => {}
+                Tending::Job(job) => self.install(job.run()),
             }
         }
     }
@@ -368,18 +379,18 @@ impl Classifier for Auto {
         self.held.index().memory_bytes() + self.succession.heap_bytes()
     }
 
-    fn tend(&mut self, steps: usize) -> Tended {
+    fn tend(&mut self, steps: usize) -> Tending {
         if matches!(self.succession, Succession::Idle) {
             if !self.is_due() {
-                return Tended::Idle;
+                return Tending::Idle;
             }
             self.begin(false);
         }
         self.proceed(steps)
     }
 
-    fn install(&mut self, outcome: Outcome) {
-        self.take(outcome);
+    fn install(&mut self, index: BuiltIndex) {
+        self.take(index);
     }
 
     fn forget_job(&mut self) {

@@ -41,8 +41,8 @@ mod value_hash;
 use std::fmt;
 
 pub use auto::{
-    Auto, AutoConfig, AutoPolicy, AutoStatistics, Copies, Figures, IndexKind, Job, Outcome,
-    Selection, Tended, Verdict,
+    Auto, AutoConfig, AutoPolicy, AutoStatistics, BuiltIndex, Copies, Figures, IndexJob, IndexKind,
+    Selection, Tending, Verdict,
 };
 pub use bloom::{Bloom, BloomConfig, FirstLayer, VectorFilter, VectorFilterConfig};
 pub use index::RULES_MAX;
@@ -264,16 +264,16 @@ pub trait Classifier {
     /// rules.
     ///
     /// Only a classifier that replaces its index has such work; see [`Auto`].
-    fn tend(&mut self, steps: usize) -> Tended {
+    fn tend(&mut self, steps: usize) -> Tending {
         let _ = steps;
-        Tended::Idle
+        Tending::Idle
     }
 
-    /// Takes the outcome of the last job that [`Classifier::tend`] gave, in constant time.
+    /// Takes the index of the last job that [`Classifier::tend`] gave, in constant time.
     ///
-    /// `tend` puts it to use. The outcome of any other job is dropped.
-    fn install(&mut self, outcome: Outcome) {
-        drop(outcome);
+    /// `tend` puts it to use. That of any other job is dropped.
+    fn install(&mut self, index: BuiltIndex) {
+        drop(index);
     }
 
     /// Notes that the last job will not be done, so that another may be given later.

@@ -10,8 +10,8 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use thalweg_classifier::simd::Level;
 use thalweg_classifier::{
-    Auto, AutoConfig, AutoPolicy, Classifier, IndexKind, Job, LearnedConfig, ModelKind, Outcome,
-    Pattern, Precedence, RuleId, Selection, Tended, TrainingPolicy, Version,
+    Auto, AutoConfig, AutoPolicy, BuiltIndex, Classifier, IndexJob, IndexKind, LearnedConfig,
+    ModelKind, Pattern, Precedence, RuleId, Selection, Tending, TrainingPolicy, Version,
 };
 use thalweg_packet::Slot;
 
@@ -89,8 +89,8 @@ fn config(seed: u64) -> AutoConfig {
 struct Tender {
     auto: Auto,
     random: Pcg64Mcg,
-    job: Option<Job>,
-    outcome: Option<Outcome>,
+    job: Option<IndexJob>,
+    outcome: Option<BuiltIndex>,
 }
 
 impl Tender {
@@ -107,11 +107,11 @@ impl Tender {
         match self.random.random_range(0..16) {
             0..6 if self.job.is_none() && self.outcome.is_none() => {
                 let steps = [1, 1, 2, 5, 1_000][self.random.random_range(0..5)];
-                if let Tended::Job(job) = self.auto.tend(steps) {
+                if let Tending::Job(job) = self.auto.tend(steps) {
                     self.job = Some(job);
                 }
             }
-            6..9 => self.outcome = self.job.take().map(Job::run).or(self.outcome.take()),
+            6..9 => self.outcome = self.job.take().map(IndexJob::run).or(self.outcome.take()),
             9..12 => {
                 if let Some(outcome) = self.outcome.take() {
                     self.auto.install(outcome);
@@ -255,19 +255,19 @@ fn trained_by(training: TrainingPolicy) -> Auto {
 }
 
 /// Copies all rules, and returns the job.
-fn job_of(subject: &mut Auto) -> Job {
+fn job_of(subject: &mut Auto) -> IndexJob {
     subject.rebuild();
     match subject.tend(usize::MAX) {
-        Tended::Job(job) => job,
+        Tending::Job(job) => job,
         other => panic!("no job but {other:?}"),
     }
 }
 
 /// Installs an outcome, one rule at a time; returns the number of slices.
-fn put_to_use(subject: &mut Auto, outcome: Outcome) -> usize {
+fn put_to_use(subject: &mut Auto, outcome: BuiltIndex) -> usize {
     subject.install(outcome);
     let mut slices = 1;
-    while matches!(subject.tend(1), Tended::More) {
+    while matches!(subject.tend(1), Tending::More) {
         slices += 1;
     }
     slices
@@ -354,9 +354,9 @@ fn a_version_that_is_undone_while_catching_up() {
     insert(&mut subject, &list[62], 62, 62, next);
     subject.install(job.run());
     // The last two noted rules are brought up to date, then everything is undone.
-    assert!(matches!(subject.tend(2), Tended::More));
+    assert!(matches!(subject.tend(2), Tending::More));
     subject.abort(next);
-    while matches!(subject.tend(1), Tended::More) {}
+    while matches!(subject.tend(1), Tending::More) {}
     assert_eq!(subject.choice().map(|choice| choice.replaced), Some(1));
     assert_eq!(subject.len(next), 60);
     assert_eq!(subject.lookup(&list[5].0, next), Some(RuleId(5)));
@@ -374,9 +374,9 @@ fn slices_are_bounded() {
     let mut copied = 1;
     let job = loop {
         match subject.tend(10) {
-            Tended::More => copied += 1,
-            Tended::Job(job) => break job,
-            Tended::Idle => panic!("nothing was copied"),
+            Tending::More => copied += 1,
+            Tending::Job(job) => break job,
+            Tending::Idle => panic!("nothing was copied"),
         }
     };
     assert_eq!(copied, 10, "eighty ids are copied at a time");
@@ -401,20 +401,23 @@ fn a_policy_asks_for_training_once_and_again() {
     let list = points((0..3_000).map(|index| index * 1_000));
     let mut subject = trained_by(TrainingPolicy::default());
     load(&mut subject, &list[..999]);
-    assert!(matches!(subject.tend(1_000), Tended::Idle));
+    assert!(matches!(subject.tend(1_000), Tending::Idle));
     let put = |subject: &mut Auto, number: usize| {
         insert(subject, &list[number], number as u32, number as u64, V1);
     };
     (999..1_500).for_each(|number| put(&mut subject, number));
-    let Tended::Job(job) = subject.tend(1_000) else {
+    let Tending::Job(job) = subject.tend(1_000) else {
         panic!("there are enough rules");
     };
     assert_eq!(job.rule_count(), 1_500);
-    assert!(matches!(subject.tend(1_000), Tended::Idle), "one at a time");
+    assert!(
+        matches!(subject.tend(1_000), Tending::Idle),
+        "one at a time"
+    );
     // The job was not run, so another is given.
     subject.forget_job();
     (1_500..2_500).for_each(|number| put(&mut subject, number));
-    let Tended::Job(again) = subject.tend(1_000) else {
+    let Tending::Job(again) = subject.tend(1_000) else {
         panic!("a job that was not done is given again");
     };
     subject.install(job.run());
@@ -422,7 +425,7 @@ fn a_policy_asks_for_training_once_and_again() {
     put_to_use(&mut subject, again.run());
     assert_eq!(subject.figures().coverage, 1.0);
     (2_500..3_000).for_each(|number| put(&mut subject, number));
-    assert!(matches!(subject.tend(1_000), Tended::Idle), "too soon");
+    assert!(matches!(subject.tend(1_000), Tending::Idle), "too soon");
     let statistics = subject.choice().expect("there is a choice");
     assert_eq!(
         (statistics.trials, statistics.replaced, statistics.given_up),
@@ -438,7 +441,7 @@ fn what_came_during_a_training_is_trained_next() {
     let list = points((0..3_000).map(|index| index * 1_000));
     let mut subject = trained_by(TrainingPolicy::default());
     load(&mut subject, &list[..1_500]);
-    let Tended::Job(job) = subject.tend(1_000) else {
+    let Tending::Job(job) = subject.tend(1_000) else {
         panic!("there are enough rules");
     };
     for (number, rule) in list.iter().enumerate().skip(1_500) {
@@ -446,16 +449,16 @@ fn what_came_during_a_training_is_trained_next() {
     }
     subject.reclaim(Version(2));
     subject.install(job.run());
-    while matches!(subject.tend(1_000), Tended::More) {}
+    while matches!(subject.tend(1_000), Tending::More) {}
     let coverage = subject.figures().coverage;
     assert!((0.5..0.6).contains(&coverage), "{coverage}");
-    let Tended::Job(again) = subject.tend(1_000) else {
+    let Tending::Job(again) = subject.tend(1_000) else {
         panic!("half of the rules are beside the model");
     };
     assert_eq!(again.rule_count(), 3_000);
     put_to_use(&mut subject, again.run());
     assert_eq!(subject.figures().coverage, 1.0);
-    assert!(matches!(subject.tend(1_000), Tended::Idle));
+    assert!(matches!(subject.tend(1_000), Tending::Idle));
 }
 
 /// A training ignores rules that may still be undone, so it waits until enough are settled.
@@ -467,21 +470,21 @@ fn rules_that_are_not_settled_are_not_trained() {
         for (number, rule) in list.iter().enumerate() {
             insert(subject, rule, number as u32, number as u64, version);
         }
-        assert!(matches!(subject.tend(1_000), Tended::Idle));
+        assert!(matches!(subject.tend(1_000), Tending::Idle));
     };
     put(&mut subject, Version(2));
     subject.abort(Version(2));
     subject.reclaim(Version(2));
-    assert!(matches!(subject.tend(1_000), Tended::Idle));
+    assert!(matches!(subject.tend(1_000), Tending::Idle));
     put(&mut subject, Version(3));
     subject.reclaim(Version(3));
-    let Tended::Job(job) = subject.tend(1_000) else {
+    let Tending::Job(job) = subject.tend(1_000) else {
         panic!("they are settled");
     };
     assert_eq!(job.rule_count(), 3_000);
     put_to_use(&mut subject, job.run());
     assert_eq!(subject.figures().coverage, 1.0);
-    assert!(matches!(subject.tend(1_000), Tended::Idle));
+    assert!(matches!(subject.tend(1_000), Tending::Idle));
 }
 
 /// Prefixes of many lengths, as in access lists.
@@ -531,8 +534,8 @@ fn use_it(subject: &mut Auto, rules: &[Plain], lookups: usize) {
         oracle.lookup_batch(&keys, V1, &mut expected);
         assert_eq!(answers, expected);
         match subject.tend(64) {
-            Tended::Job(job) => subject.install(job.run()),
-            Tended::More | Tended::Idle => {}
+            Tending::Job(job) => subject.install(job.run()),
+            Tending::More | Tending::Idle => {}
         }
     }
 }
@@ -632,9 +635,9 @@ fn it_chooses_by_what_lookups_cost() {
     subject.reclaim(Version(2));
     loop {
         match subject.tend(64) {
-            Tended::Idle => break,
-            Tended::More => {}
-            Tended::Job(job) => subject.install(job.run()),
+            Tending::Idle => break,
+            Tending::More => {}
+            Tending::Job(job) => subject.install(job.run()),
         }
     }
     assert_eq!(

@@ -9,7 +9,7 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use thalweg_classifier::{
     Auto, AutoConfig, AutoPolicy, Classifier, IndexKind, LearnedConfig, Pattern, Precedence,
-    RuleId, Selection, Tended, Version,
+    RuleId, Selection, Tending, Version,
 };
 use thalweg_packet::{FieldId, Layout, standard};
 use thalweg_workload::{Extra, Field, Profile, filter_rules, generate_filters};
@@ -79,8 +79,8 @@ fn chosen(profile: Profile, filters: usize) -> Auto {
             .collect();
         assert!(subject.lookup(&key, V1).is_some());
         match subject.tend(1_000) {
-            Tended::Job(job) => subject.install(job.run()),
-            Tended::More | Tended::Idle => {}
+            Tending::Job(job) => subject.install(job.run()),
+            Tending::More | Tending::Idle => {}
         }
     }
     subject

@@ -56,4 +56,5 @@ pub use maintain::{
 pub use megaflow::{CacheChoice, CacheIndex};
 pub use statistics::{CacheCounters, EvictReason, LookupCounters, RefuseReason, Statistics};
 pub use thalweg_classifier::LearnedStatistics;
-pub use training::{Learnt, Tending, Training};
+pub use thalweg_classifier::{BuiltIndex, IndexJob, Tending};
+pub use training::CacheOwner;

@@ -48,4 +48,5 @@ pub use program::Program;
 pub use run::{Config, Counts, Digest, DropReason, Fault, Outbox, Sent, Target, TraceStep};
 pub use state::State;
 pub use thalweg_classifier::{AutoStatistics, ClassifierKind, IndexKind};
-pub use training::{Learnt, Training};
+pub use thalweg_classifier::{BuiltIndex, IndexJob};
+pub use training::TargetOwner;

@@ -4,13 +4,13 @@
 //! ([`ClassifierKind`](thalweg_classifier::ClassifierKind)) says what must be done
 //! ([`Classifier::tend`]). This is either a slice of copying or updating, which runs between
 //! packets, or a long job that needs only its own input. A long job of few rules runs at once.
-//! A larger one is a value, [`Training`]: the owner of the target takes it, runs it where there
+//! A larger one is a value, [`IndexJob`]: the owner of the target takes it, runs it where there
 //! is time, and brings the result back. Answers are the same before, during and after, so the
 //! timing does not matter.
 
 use std::sync::Arc;
 
-use thalweg_classifier::{Classifier, Job, Outcome, Tended};
+use thalweg_classifier::{BuiltIndex, Classifier, IndexJob, Tending};
 
 /// Approximate number of rules that a slice looks at.
 const STEPS: usize = 4_096;
@@ -20,35 +20,9 @@ const RULES_IN_PLACE: usize = 4_096;
 /// A classifier of a target.
 pub(crate) type Any = dyn Classifier + Send + Sync;
 
-/// A training job for an index of a target:
-/// [`Target::take_training`](crate::Target::take_training).
-#[derive(Debug)]
-pub struct Training {
-    owner: Arc<()>,
-    job: Job,
-}
-
-/// The result of a training job.
-#[derive(Debug)]
-pub struct Learnt {
-    owner: Arc<()>,
-    outcome: Outcome,
-}
-
-impl Training {
-    /// Number of entries that the job covers.
-    pub fn rule_count(&self) -> usize {
-        self.job.rule_count()
-    }
-
-    /// Runs the job.
-    pub fn run(self) -> Learnt {
-        Learnt {
-            owner: self.owner,
-            outcome: self.job.run(),
-        }
-    }
-}
+/// The target that an index is built for: [`Target::take_training`](crate::Target::take_training).
+#[derive(Clone, Debug)]
+pub struct TargetOwner(Arc<()>);
 
 /// Maintenance of several classifiers, identified by their order.
 ///
@@ -59,7 +33,7 @@ pub(crate) struct Trainer {
     own: Arc<()>,
     /// The classifier for which a job was handed out.
     given: Option<usize>,
-    waiting: Option<Job>,
+    waiting: Option<IndexJob>,
 }
 
 impl Trainer {
@@ -70,32 +44,32 @@ impl Trainer {
                 return;
             }
             match classifier.tend(STEPS) {
-                Tended::Idle | Tended::More => {}
-                Tended::Job(job) if job.rule_count() <= RULES_IN_PLACE => {
+                Tending::Idle | Tending::More => {}
+                Tending::Job(job) if job.rule_count() <= RULES_IN_PLACE => {
                     classifier.install(job.run());
                 }
-                Tended::Job(job) => (self.given, self.waiting) = (Some(number), Some(job)),
+                Tending::Job(job) => (self.given, self.waiting) = (Some(number), Some(job)),
             }
         }
     }
 
     /// Takes the waiting job.
-    pub(crate) fn take(&mut self) -> Option<Training> {
-        let owner = self.own.clone();
-        self.waiting.take().map(|job| Training { owner, job })
+    pub(crate) fn take(&mut self) -> Option<IndexJob<TargetOwner>> {
+        let owner = TargetOwner(self.own.clone());
+        Some(self.waiting.take()?.for_owner(owner))
     }
 
     /// Installs the result of its own job; returns any other result.
     pub(crate) fn install<'c>(
         &mut self,
-        learnt: Learnt,
+        index: BuiltIndex<TargetOwner>,
         mut classifiers: impl Iterator<Item = &'c mut Any>,
-    ) -> Option<Learnt> {
-        if !Arc::ptr_eq(&learnt.owner, &self.own) {
-            return Some(learnt);
+    ) -> Option<BuiltIndex<TargetOwner>> {
+        if !Arc::ptr_eq(&index.owner().0, &self.own) {
+            return Some(index);
         }
         if let Some(classifier) = self.given.take().and_then(|place| classifiers.nth(place)) {
-            classifier.install(learnt.outcome);
+            classifier.install(index.without_owner());
         }
         None
     }
@@ -129,7 +103,7 @@ mod tests {
     }
 
     /// The job that is offered within some slices.
-    fn next(trainer: &mut Trainer, classifier: &mut Any) -> Option<Training> {
+    fn next(trainer: &mut Trainer, classifier: &mut Any) -> Option<IndexJob<TargetOwner>> {
         (0..100).find_map(|_| {
             trainer.tend(std::iter::once(&mut *classifier));
             trainer.take()
@@ -154,12 +128,12 @@ mod tests {
         trainer.forget(std::iter::once(&mut *classifier));
         assert!(next(&mut trainer, &mut *classifier).is_none(), "too soon");
         insert(&mut *classifier, 10_000..11_000);
-        let learnt = next(&mut trainer, &mut *classifier)
+        let index = next(&mut trainer, &mut *classifier)
             .expect("it is given again")
             .run();
-        let rest = trainer.install(learnt, std::iter::once(&mut *classifier));
+        let rest = trainer.install(index, std::iter::once(&mut *classifier));
         assert!(rest.is_none());
-        while trainer.take().is_none() && !matches!(classifier.tend(STEPS), Tended::Idle) {}
+        while trainer.take().is_none() && !matches!(classifier.tend(STEPS), Tending::Idle) {}
         let choice = classifier.choice().expect("it is trained");
         assert_eq!(choice.kind, IndexKind::Learned);
     }

@@ -400,7 +400,7 @@ impl Switch {
                     self.handle_port(port, status);
                 }
             }
-            News::Training(worker, training) => self.trainer.take_on(worker, *training),
+            News::IndexJob(worker, job) => self.trainer.take_on(worker, *job),
             News::Attention => {}
         }
     }

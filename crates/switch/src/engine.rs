@@ -363,10 +363,10 @@ impl Engine {
     pub fn train(&mut self) {
         loop {
             match self.datapath.tend(usize::MAX) {
-                thalweg_datapath::Tending::Idle => break,
-                thalweg_datapath::Tending::More => {}
-                thalweg_datapath::Tending::Job(training) => {
-                    let outcome = self.long_work.run(Long::Caches(0, training));
+                Tending::Idle => break,
+                Tending::More => {}
+                Tending::Job(job) => {
+                    let outcome = self.long_work.run(Long::Caches(0, job));
                     self.install(outcome);
                 }
             }
@@ -376,8 +376,8 @@ impl Engine {
             match tending {
                 Tending::Idle => break,
                 Tending::More => {}
-                Tending::Job(training) => {
-                    let outcome = self.long_work.run(Long::Table(training));
+                Tending::Job(job) => {
+                    let outcome = self.long_work.run(Long::Table(job));
                     self.install(outcome);
                 }
             }
@@ -390,15 +390,15 @@ impl Engine {
         if let Some(outcome) = self.long_work.take_finished(self.bursts) {
             self.install(outcome);
         }
-        if let thalweg_datapath::Tending::Job(training) = self.datapath.tend(SLICE_STEPS) {
-            self.long_work.push(Long::Caches(0, training));
+        if let Tending::Job(job) = self.datapath.tend(SLICE_STEPS) {
+            self.long_work.push(Long::Caches(0, job));
         }
         // Tables whose rules do not change may still profit from another index, but rarely.
         if self.has_table_work || self.bursts.is_multiple_of(TEND_EVERY) {
             let tending = self.pipeline_mut().tend(SLICE_STEPS);
             self.has_table_work = !matches!(tending, Tending::Idle);
-            if let Tending::Job(training) = tending {
-                self.long_work.push(Long::Table(training));
+            if let Tending::Job(job) = tending {
+                self.long_work.push(Long::Table(job));
             }
         }
         if let Some(outcome) = self.long_work.start(self.bursts) {

@@ -10,7 +10,8 @@
 use std::sync::Arc;
 
 use thalweg_datapath::{
-    CacheChoice, Findings, Learnt, Ledger, Requests, Statistics, Training, Walks, Work,
+    BuiltIndex, CacheChoice, CacheOwner, Findings, IndexJob, Ledger, Requests, Statistics, Walks,
+    Work,
 };
 use thalweg_io::{PortCounters, PortStatus};
 use thalweg_packet::{Instant, PortId};
@@ -47,7 +48,7 @@ pub(crate) enum Command {
     /// Send by these routes from now on.
     Route(Arc<Routes>),
     /// Install a training of its caches.
-    Install(Arc<Learnt>),
+    Install(Arc<BuiltIndex<CacheOwner>>),
     /// Send what others have left, report, and end.
     Stop,
 }
@@ -103,7 +104,7 @@ pub(crate) enum News {
     /// A port's state changed; the second field tells apart ports that had the same number.
     Port(PortId, u64, PortStatus),
     /// The worker's caches have a long job, to be done elsewhere.
-    Training(usize, Box<Training>),
+    IndexJob(usize, Box<IndexJob<CacheOwner>>),
     /// Something needs attention: packets for the controller, or something known to a caller.
     Attention,
 }

@@ -24,7 +24,7 @@ use std::time::Duration;
 use thalweg_control::{Burst, Forwarder, Notices};
 use thalweg_io::{BURST, PortCounters, PortStatus};
 use thalweg_p4::behavior::cache::BehaviorCounts;
-use thalweg_p4::{CacheStatistics, Outbox, Training};
+use thalweg_p4::{CacheStatistics, IndexJob, Outbox, TargetOwner};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 
 use crate::doorbell::Doorbell;
@@ -392,9 +392,9 @@ impl P4Worker {
     }
 
     /// Improves the program's index on a thread, which also installs it.
-    fn train(&mut self, training: Training) {
+    fn train(&mut self, job: IndexJob<TargetOwner>) {
         let forwarder = self.forwarder.clone();
-        let work = move || forwarder.install(training.run());
+        let work = move || forwarder.install(job.run());
         match spawn("p4-training".to_owned(), work) {
             Ok(thread) => self.training = Some(thread),
             Err(_) => self.forwarder.forget_training(),

@@ -16,9 +16,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use thalweg_datapath::{self as datapath, Gate};
+use thalweg_datapath::{CacheOwner, Gate};
 use thalweg_packet::Instant;
-use thalweg_pipeline::{Learnt, Pipeline, Tending, Training};
+use thalweg_pipeline::{BuiltIndex, IndexJob, Pipeline, TableOwner, Tending};
 
 use crate::clock::Clock;
 use crate::sync::{JoinHandle, Mutex, spawn};
@@ -68,33 +68,33 @@ type Started = std::io::Result<JoinHandle<Option<Outcome>>>;
 
 /// A long job.
 pub(crate) enum Long {
-    Table(Training),
+    Table(IndexJob<TableOwner>),
     /// For the caches of this worker.
-    Caches(usize, datapath::Training),
+    Caches(usize, IndexJob<CacheOwner>),
 }
 
 /// The outcome of a long job.
 pub(crate) enum Outcome {
     /// Whether it did more than free memory, and the result.
-    Table(bool, Learnt),
+    Table(bool, BuiltIndex<TableOwner>),
     /// For the caches of this worker.
-    Caches(usize, datapath::Learnt),
+    Caches(usize, BuiltIndex<CacheOwner>),
 }
 
 impl Long {
     /// Runs the job; takes long for many rules.
     pub(crate) fn run(self) -> Outcome {
         match self {
-            Long::Table(training) => Outcome::Table(training.rule_count() > 0, training.run()),
-            Long::Caches(worker, training) => Outcome::Caches(worker, training.run()),
+            Long::Table(job) => Outcome::Table(job.rule_count() > 0, job.run()),
+            Long::Caches(worker, job) => Outcome::Caches(worker, job.run()),
         }
     }
 }
 
 impl Trainer {
     /// Accepts a job for the caches of a worker.
-    pub(crate) fn take_on(&mut self, worker: usize, training: datapath::Training) {
-        self.waiting.push_front(Long::Caches(worker, training));
+    pub(crate) fn take_on(&mut self, worker: usize, job: IndexJob<CacheOwner>) {
+        self.waiting.push_front(Long::Caches(worker, job));
     }
 
     /// Records that rules have changed.
@@ -118,7 +118,7 @@ impl Trainer {
         &mut self,
         pipeline: &Gate<Pipeline>,
         clock: &Clock,
-    ) -> Option<(usize, datapath::Learnt)> {
+    ) -> Option<(usize, BuiltIndex<CacheOwner>)> {
         let now = clock.now();
         let for_worker = self.take_outcome(pipeline, now);
         if self.has_more || now >= self.next_look {
@@ -134,17 +134,17 @@ impl Trainer {
         &mut self,
         pipeline: &Gate<Pipeline>,
         now: Instant,
-    ) -> Option<(usize, datapath::Learnt)> {
+    ) -> Option<(usize, BuiltIndex<CacheOwner>)> {
         let (start, thread) = self.running.take_if(|(_, thread)| thread.is_finished())?;
         self.next_thread = now + (now - start) * PAUSES;
         match thread.join() {
-            Ok(Some(Outcome::Table(is_built, learnt))) => {
-                pipeline.write().install(learnt);
+            Ok(Some(Outcome::Table(is_built, index))) => {
+                pipeline.write().install(index);
                 self.counters.done += u64::from(is_built);
                 self.has_more = true;
                 None
             }
-            Ok(Some(Outcome::Caches(worker, learnt))) => Some((worker, learnt)),
+            Ok(Some(Outcome::Caches(worker, index))) => Some((worker, index)),
             Ok(None) => None,
             Err(panic) => std::panic::resume_unwind(panic),
         }
@@ -167,8 +167,8 @@ impl Trainer {
         match tended {
             Tending::Idle => self.has_more = false,
             Tending::More => self.has_more = true,
-            Tending::Job(training) => {
-                self.waiting.push_back(Long::Table(training));
+            Tending::Job(job) => {
+                self.waiting.push_back(Long::Table(job));
                 self.has_more = true;
             }
         }
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     /// A pipeline whose only table needs training, and the long job for it.
-    fn untrained() -> (Pipeline, Training) {
+    fn untrained() -> (Pipeline, IndexJob<TableOwner>) {
         let mut pipeline = Pipeline::new(Config {
             classifier: ClassifierKind::Learned,
             ..Config::default()
@@ -220,7 +220,7 @@ mod tests {
         pipeline.reclaim(pipeline.version());
         loop {
             match pipeline.tend(STEPS) {
-                Tending::Job(training) => return (pipeline, training),
+                Tending::Job(job) => return (pipeline, job),
                 Tending::More => {}
                 Tending::Idle => panic!("3,000 rules are enough to be trained"),
             }

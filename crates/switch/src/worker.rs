@@ -216,9 +216,9 @@ impl Worker {
             match self.datapath.tend(TEND_STEPS) {
                 Tending::Idle => break,
                 Tending::More => has_worked = true,
-                Tending::Job(training) => {
+                Tending::Job(job) => {
                     has_worked = true;
-                    let news = News::Training(self.number, Box::new(training));
+                    let news = News::IndexJob(self.number, Box::new(job));
                     if self.channels.news.try_send(news).is_err() {
                         self.datapath.forget_training();
                     }

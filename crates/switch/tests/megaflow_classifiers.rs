@@ -350,7 +350,7 @@ fn an_index_is_made_while_entries_come_and_go() {
         send(&mut datapath, host);
         changes_while_made += u32::from(waiting.is_some() && step.is_multiple_of(64));
         match datapath.tend(2) {
-            Tending::Job(training) if training.entry_count() > 0 => {
+            Tending::Job(training) if training.rule_count() > 0 => {
                 waiting = Some((step, training));
             }
             Tending::Job(_) | Tending::More | Tending::Idle => {}

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use thalweg_classifier::{Job, Precedence, RuleId, Tended, Version};
+use thalweg_classifier::{IndexJob, Precedence, RuleId, Tending, Version};
 use thalweg_datapath::Gate;
 
 use super::lookups::burst;
@@ -104,7 +104,7 @@ pub(super) fn sample(
                 scope.spawn(move || read(shared, trace, setting, reader, is_over))
             })
             .collect();
-        let train = |job: Job| {
+        let train = |job: IndexJob| {
             let (shared, trainings) = (&shared, &trainings);
             scope.spawn(move || {
                 let is_training = job.rule_count() > 0;
@@ -200,7 +200,7 @@ fn change(
     set: &RuleSet,
     setting: &Setting,
     start: Instant,
-    train: impl Fn(Job),
+    train: impl Fn(IndexJob),
 ) -> Changes {
     let mut random = Pcg64Mcg::seed_from_u64(setting.seed);
     let mut away = Away {
@@ -241,8 +241,8 @@ fn change(
         drop(subject);
         let slice = Duration::from_nanos(processor_time_ns() - slice);
         changes.longest_slice = changes.longest_slice.max(slice);
-        has_more = !matches!(tended, Tended::Idle);
-        if let Tended::Job(job) = tended {
+        has_more = !matches!(tended, Tending::Idle);
+        if let Tending::Job(job) = tended {
             train(job);
         }
         changes.time_ns += processor_time_ns() - before;

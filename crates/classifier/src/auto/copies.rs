@@ -10,7 +10,7 @@
 use crate::learned::{Changes, Snapshot};
 use crate::{Pattern, Precedence, RuleId, Version};
 
-use super::job::{Build, Job};
+use super::job::{Build, IndexJob};
 use super::succession::{Stale, Succession};
 use super::{Auto, AutoConfig};
 
@@ -50,7 +50,7 @@ impl Auto {
     ///
     /// # Panics
     /// As [`Auto::new`].
-    pub fn with_copies(config: AutoConfig, copies: Copies) -> (Auto, Job) {
+    pub fn with_copies(config: AutoConfig, copies: Copies) -> (Auto, IndexJob) {
         let mut auto = Auto::new(config);
         auto.ids_end = copies.ids_end;
         auto.counts.trials = 1;
@@ -70,7 +70,7 @@ impl Auto {
             masks: None,
             is_asked_for: true,
         };
-        (auto, Job::build(build))
+        (auto, IndexJob::build(build))
     }
 
     /// The cost of a lookup of a key, in nanoseconds, computed from the visited tables.
@@ -82,7 +82,7 @@ impl Auto {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Classifier, LearnedConfig, Selection, Tended, TrainingPolicy};
+    use crate::{Classifier, LearnedConfig, Selection, Tending, TrainingPolicy};
 
     #[test]
     fn copied_rules_are_there_with_the_outcome_and_change_as_others() {
@@ -98,7 +98,7 @@ mod tests {
         }
         let (mut rules, job) = Auto::with_copies(config, copies);
         assert_eq!(job.rule_count(), 2_000);
-        assert!(matches!(rules.tend(8), Tended::Idle), "it waits");
+        assert!(matches!(rules.tend(8), Tending::Idle), "it waits");
         rules.install(job.run());
         assert_eq!(rules.replaced(), 0);
         while rules.replaced() == 0 {

@@ -21,9 +21,14 @@ use super::{AutoConfig, Selection};
 const TUPLE_SPACE_MASKS_MAX: usize = 64;
 const BLOOM_MASKS_MAX: usize = 512;
 
-/// Long work of an [`Auto`](super::Auto): owned, so that it can be sent to a thread.
+/// A job that builds an index of a classifier, on any thread.
+///
+/// `owner` says where the built index belongs; a classifier itself gives `()`.
 #[derive(Debug)]
-pub struct Job(Work);
+pub struct IndexJob<O = ()> {
+    owner: O,
+    work: Work,
+}
 
 #[derive(Debug)]
 enum Work {
@@ -48,9 +53,13 @@ pub(super) struct Build {
     pub(super) is_asked_for: bool,
 }
 
-/// The result of a [`Job`].
+/// The result of an [`IndexJob`], with the job's owner.
 #[derive(Debug)]
-pub struct Outcome(pub(super) Option<Box<Built>>);
+pub struct BuiltIndex<O = ()> {
+    owner: O,
+    /// `None` if the job only dropped an index.
+    pub(super) built: Option<Box<Built>>,
+}
 
 /// A new index, with the verdict that chose it.
 #[derive(Debug)]
@@ -64,29 +73,63 @@ pub(super) struct Built {
     pub(super) left_out: Vec<RuleId>,
 }
 
-impl Job {
-    pub(super) fn build(build: Build) -> Job {
-        Job(Work::Build(Box::new(build)))
+impl IndexJob {
+    pub(super) fn build(build: Build) -> IndexJob {
+        IndexJob {
+            owner: (),
+            work: Work::Build(Box::new(build)),
+        }
     }
 
-    pub(super) fn dropping(held: Held) -> Job {
-        Job(Work::Drop(held))
+    pub(super) fn dropping(held: Held) -> IndexJob {
+        IndexJob {
+            owner: (),
+            work: Work::Drop(held),
+        }
+    }
+
+    /// The same job for an owner.
+    pub fn for_owner<O>(self, owner: O) -> IndexJob<O> {
+        let work = self.work;
+        IndexJob { owner, work }
+    }
+}
+
+impl<O> IndexJob<O> {
+    /// Where the built index belongs.
+    pub fn owner(&self) -> &O {
+        &self.owner
     }
 
     /// The number of rules in the job; 0 if it only drops an index.
     pub fn rule_count(&self) -> usize {
-        match &self.0 {
+        match &self.work {
             Work::Build(build) => build.snapshot.len(),
             Work::Drop(_) => 0,
         }
     }
 
-    /// Runs the job, which takes long.
-    pub fn run(self) -> Outcome {
-        match self.0 {
-            Work::Build(build) => Outcome(Some(Box::new(build.run()))),
-            Work::Drop(_) => Outcome(None),
-        }
+    /// Builds the index; takes long for many rules.
+    pub fn run(self) -> BuiltIndex<O> {
+        let built = match self.work {
+            Work::Build(build) => Some(Box::new(build.run())),
+            Work::Drop(_) => None,
+        };
+        let owner = self.owner;
+        BuiltIndex { owner, built }
+    }
+}
+
+impl<O> BuiltIndex<O> {
+    /// Where the index belongs.
+    pub fn owner(&self) -> &O {
+        &self.owner
+    }
+
+    /// The index for [`Classifier::install`](crate::Classifier::install) of its owner.
+    pub fn without_owner(self) -> BuiltIndex {
+        let built = self.built;
+        BuiltIndex { owner: (), built }
     }
 }
 

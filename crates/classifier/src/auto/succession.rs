@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use crate::learned::Snapshot;
 use crate::{Pattern, RuleId, Version};
 
-use super::job::{Build, Built, Job, Outcome};
-use super::{Auto, Selection, Tended};
+use super::job::{Build, Built, BuiltIndex, IndexJob};
+use super::{Auto, Selection, Tending};
 
 /// Ids copied in the time that it takes to bring one rule up to date.
 const COPIED_PER_STEP: usize = 8;
@@ -141,13 +141,13 @@ impl Auto {
     }
 
     /// Does a slice of the current work.
-    pub(super) fn proceed(&mut self, steps: usize) -> Tended {
+    pub(super) fn proceed(&mut self, steps: usize) -> Tending {
         match std::mem::replace(&mut self.succession, Succession::Idle) {
-            Succession::Idle => Tended::Idle,
+            Succession::Idle => Tending::Idle,
             Succession::Copying(from, snapshot, stale) => self.copy(from, snapshot, stale, steps),
             building @ Succession::Building(_) => {
                 self.succession = building;
-                Tended::Idle
+                Tending::Idle
             }
             Succession::CatchingUp(built, stale) => self.catch_up(built, stale, steps),
         }
@@ -160,7 +160,7 @@ impl Auto {
         mut snapshot: Box<Snapshot>,
         mut stale: Stale,
         steps: usize,
-    ) -> Tended {
+    ) -> Tending {
         let end = steps
             .saturating_mul(COPIED_PER_STEP)
             .saturating_add(from as usize);
@@ -183,7 +183,7 @@ impl Auto {
         }
         if end < self.ids_end {
             self.succession = Succession::Copying(end, snapshot, stale);
-            return Tended::More;
+            return Tending::More;
         }
         self.counts.trials += 1;
         let build = Build {
@@ -196,12 +196,12 @@ impl Auto {
             is_asked_for: self.is_asked_for,
         };
         self.succession = Succession::Building(stale);
-        Tended::Job(Job::build(build))
+        Tending::Job(IndexJob::build(build))
     }
 
     /// Takes a job's result (invariant 4): a new index, or none if no kind is better.
-    pub(super) fn take(&mut self, outcome: Outcome) {
-        let Some(built) = outcome.0 else { return };
+    pub(super) fn take(&mut self, index: BuiltIndex) {
+        let Some(built) = index.built else { return };
         let is_last = built.epoch == (self.number, self.counts.trials);
         if !is_last || !matches!(self.succession, Succession::Building(_)) {
             return;
@@ -220,7 +220,7 @@ impl Auto {
     }
 
     /// Brings stale rules up to date in the new index, which takes over after the last one.
-    fn catch_up(&mut self, mut built: Box<Built>, mut stale: Stale, steps: usize) -> Tended {
+    fn catch_up(&mut self, mut built: Box<Built>, mut stale: Stale, steps: usize) -> Tending {
         let next = built.held.as_mut().expect("else nothing is caught up with");
         let (mut value, mut mask) = (vec![0; self.words()], vec![0; self.words()]);
         for _ in 0..steps {
@@ -247,7 +247,7 @@ impl Auto {
         }
         if !stale.queue.is_empty() {
             self.succession = Succession::CatchingUp(built, stale);
-            return Tended::More;
+            return Tending::More;
         }
         // Invariant 3.
         let freed = next.index_mut().reclaim(self.oldest);
@@ -262,7 +262,7 @@ impl Auto {
         debug_assert!(is_first || former.rule_count() == self.held.rule_count());
         self.counts.replaced += 1;
         self.decided(built.verdict);
-        Tended::Job(Job::dropping(former))
+        Tending::Job(IndexJob::dropping(former))
     }
 
     fn decided(&mut self, verdict: super::Verdict) {

@@ -24,7 +24,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thalweg_p4::behavior::cache::{BehaviorConfig, BehaviorCounts};
-use thalweg_p4::{CacheConfig, CacheStatistics, DropReason, Learnt, Outbox, Training};
+use thalweg_p4::{
+    BuiltIndex, CacheConfig, CacheStatistics, DropReason, IndexJob, Outbox, TargetOwner,
+};
 use thalweg_packet::Instant;
 
 pub use self::binding::open_tables;
@@ -280,9 +282,9 @@ impl Forwarder {
     }
 
     /// Installs a training result; that of an earlier program is dropped.
-    pub fn install(&self, learnt: Learnt) {
+    pub fn install(&self, index: BuiltIndex<TargetOwner>) {
         if let Some(plane) = &mut lock(&self.shared.running).plane {
-            plane.target.install_training(learnt);
+            plane.target.install_training(index);
         }
     }
 
@@ -319,7 +321,7 @@ impl Burst<'_> {
 
     /// Takes a training job for a better index of the program, if there is one;
     /// [`Forwarder::install`] takes the result.
-    pub fn take_training(&mut self) -> Option<Training> {
+    pub fn take_training(&mut self) -> Option<IndexJob<TargetOwner>> {
         self.running.plane.as_mut()?.target.take_training()
     }
 

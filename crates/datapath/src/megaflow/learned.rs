@@ -40,8 +40,8 @@
 
 use smallvec::SmallVec;
 use thalweg_classifier::{
-    Auto, AutoConfig, Classifier, Copies, Job, LearnedConfig, LearnedStatistics, Outcome, Pattern,
-    Precedence, RuleId, Selection, Tended, TrainingPolicy, TupleSpaceConfig, Version,
+    Auto, AutoConfig, BuiltIndex, Classifier, Copies, IndexJob, LearnedConfig, LearnedStatistics,
+    Pattern, Precedence, RuleId, Selection, Tending, TrainingPolicy, TupleSpaceConfig, Version,
 };
 use thalweg_packet::{BURST, Layout};
 
@@ -123,7 +123,7 @@ impl CopiedEntries {
     }
 
     /// Builds the index, which has the entries once the job's outcome is installed.
-    pub(crate) fn into_index(self, layout: &Layout, seed: u64) -> (Index, Job) {
+    pub(crate) fn into_index(self, layout: &Layout, seed: u64) -> (Index, IndexJob) {
         let (rules, job) = Auto::with_copies(config_of(layout, seed), self.copies);
         (Index::of(rules, self.words), job)
     }
@@ -206,12 +206,12 @@ impl Index {
     }
 
     /// Does a slice of training.
-    pub(crate) fn tend(&mut self, steps: usize) -> Tended {
+    pub(crate) fn tend(&mut self, steps: usize) -> Tending {
         self.rules.tend(steps)
     }
 
-    pub(crate) fn install(&mut self, outcome: Outcome) {
-        self.rules.install(outcome);
+    pub(crate) fn install(&mut self, index: BuiltIndex) {
+        self.rules.install(index);
     }
 
     /// Records that the last job will not be done.
@@ -220,7 +220,7 @@ impl Index {
     }
 
     /// Turns the index into a job that only frees its memory.
-    pub(crate) fn into_waste(self) -> Job {
+    pub(crate) fn into_waste(self) -> IndexJob {
         self.rules.into_waste()
     }
 

@@ -20,7 +20,7 @@
 //!    So catching up takes at most eight times as many steps as entries were stale when the
 //!    job was done.
 
-use thalweg_classifier::{LearnedStatistics, Outcome, Tended};
+use thalweg_classifier::{BuiltIndex, LearnedStatistics, Tending};
 use thalweg_packet::Layout;
 
 use crate::entry::{Entries, EntryId};
@@ -142,9 +142,9 @@ impl Megaflow {
         entries: &Entries<W>,
         layout: &Layout,
         steps: usize,
-    ) -> Tended {
+    ) -> Tending {
         if let Some(waste) = self.waste.take() {
-            return Tended::Job(waste.into_waste());
+            return Tending::Job(waste.into_waste());
         }
         if std::mem::take(&mut self.wants_index) && self.index.is_none() && self.filling.is_none() {
             // Room for entries added during the copying.
@@ -161,7 +161,7 @@ impl Megaflow {
             return self
                 .index
                 .as_mut()
-                .map_or(Tended::Idle, |index| index.tend(steps));
+                .map_or(Tending::Idle, |index| index.tend(steps));
         };
         let tended = match filling.copies.take() {
             Some(copies) => self.copy(copies, &mut filling, entries, layout, steps),
@@ -193,7 +193,7 @@ impl Megaflow {
         entries: &Entries<W>,
         layout: &Layout,
         steps: usize,
-    ) -> Tended {
+    ) -> Tending {
         let count = steps.saturating_mul(COPIED_PER_STEP) as u64;
         let end = u64::from(filling.copied).saturating_add(count);
         let end = end.min(entries.numbers().into()) as u32;
@@ -206,13 +206,13 @@ impl Megaflow {
         filling.copied = end;
         if end < entries.numbers() {
             filling.copies = Some(copies);
-            return Tended::More;
+            return Tending::More;
         }
         // The others have not been copied, and will not be.
         filling.copied = u32::MAX;
         let (index, job) = copies.into_index(layout, self.seed);
         self.index = Some(index);
-        Tended::Job(job)
+        Tending::Job(job)
     }
 
     /// Brings some stale entries up to date in a built index (invariant 1).
@@ -221,9 +221,9 @@ impl Megaflow {
         filling: &mut Filling,
         entries: &Entries<W>,
         steps: usize,
-    ) -> Tended {
+    ) -> Tending {
         let Some(mut index) = self.index.take() else {
-            return Tended::Idle;
+            return Tending::Idle;
         };
         let mut tended = index.tend(steps);
         if index.replaced() > 0 {
@@ -238,8 +238,8 @@ impl Megaflow {
                     index.insert(id, entries.key(id), mask);
                 }
             }
-            if matches!(tended, Tended::Idle) {
-                tended = Tended::More;
+            if matches!(tended, Tending::Idle) {
+                tended = Tending::More;
             }
         }
         self.index = Some(index);
@@ -260,11 +260,11 @@ impl Megaflow {
         choice.pays(index.coverage())
     }
 
-    /// Installs the outcome of the index's last job; drops that of any other. Returns whether
+    /// Installs the index of the last job; drops that of any other. Returns whether
     /// there is an index.
-    pub(crate) fn install(&mut self, outcome: Outcome) -> bool {
+    pub(crate) fn install(&mut self, built: BuiltIndex) -> bool {
         match &mut self.index {
-            Some(index) => index.install(outcome),
+            Some(index) => index.install(built),
             None => return false,
         }
         true

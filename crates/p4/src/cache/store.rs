@@ -8,7 +8,9 @@ use crate::program::Program;
 use crate::program::ids::NodeId;
 use crate::rest::Rest;
 use crate::state::{Cells, TableState};
-use crate::training::{Any, Learnt, Trainer, Training};
+use thalweg_classifier::{BuiltIndex, IndexJob};
+
+use crate::training::{Any, TargetOwner, Trainer};
 
 use super::admission::Admission;
 use super::facts::Facts;
@@ -189,13 +191,16 @@ impl Cache {
         self.trainer.tend(classifiers);
     }
 
-    pub(crate) fn take_training(&mut self) -> Option<Training> {
+    pub(crate) fn take_training(&mut self) -> Option<IndexJob<TargetOwner>> {
         self.trainer.take()
     }
 
-    pub(crate) fn install(&mut self, learnt: Learnt) -> Option<Learnt> {
+    pub(crate) fn install(
+        &mut self,
+        index: BuiltIndex<TargetOwner>,
+    ) -> Option<BuiltIndex<TargetOwner>> {
         let classifiers = self.starts.iter_mut().map(Start::masked_mut);
-        self.trainer.install(learnt, classifiers)
+        self.trainer.install(index, classifiers)
     }
 
     pub(crate) fn forget_training(&mut self) {

@@ -34,7 +34,9 @@ use crate::program::control::Pipeline;
 use crate::program::cost::COPIED_WORD;
 use crate::program::ids::FieldListId;
 use crate::state::{BatchError, State, Update, WriteError};
-use crate::training::{Learnt, Training};
+use thalweg_classifier::{BuiltIndex, IndexJob};
+
+use crate::training::TargetOwner;
 
 use super::engine::{Engine, Stop, TraceStep, spend};
 use super::frame::{Frame, Wishes};
@@ -344,17 +346,17 @@ impl Target {
 
     /// Takes a long training job for the tables' or the cache's indexes, if there is one. The
     /// caller runs it, here or on another thread, and brings the result back.
-    pub fn take_training(&mut self) -> Option<Training> {
+    pub fn take_training(&mut self) -> Option<IndexJob<TargetOwner>> {
         let of_cache = || self.cache.as_mut()?.take_training();
         self.state.take_training().or_else(of_cache)
     }
 
     /// Installs the result of a training job, in constant time. The result for a discarded
     /// cache is dropped.
-    pub fn install_training(&mut self, learnt: Learnt) {
-        let other = self.state.install(learnt);
-        if let (Some(learnt), Some(cache)) = (other, &mut self.cache) {
-            cache.install(learnt);
+    pub fn install_training(&mut self, index: BuiltIndex<TargetOwner>) {
+        let other = self.state.install(index);
+        if let (Some(index), Some(cache)) = (other, &mut self.cache) {
+            cache.install(index);
         }
     }
 

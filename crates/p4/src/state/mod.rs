@@ -40,7 +40,9 @@ use crate::program::Program;
 use crate::program::ids::{CounterId, MeterId, ProfileId, RegisterId, TableId, ValueSetId};
 use crate::program::table::Match;
 use crate::run::exact;
-use crate::training::{Learnt, Trainer, Training};
+use thalweg_classifier::{BuiltIndex, IndexJob};
+
+use crate::training::{TargetOwner, Trainer};
 
 /// Maximum multicast groups, and maximum mirror sessions.
 pub const REPLICATION_MAX: usize = 1 << 15;
@@ -120,13 +122,16 @@ impl State {
         self.trainer.tend(classifiers);
     }
 
-    pub(crate) fn take_training(&mut self) -> Option<Training> {
+    pub(crate) fn take_training(&mut self) -> Option<IndexJob<TargetOwner>> {
         self.trainer.take()
     }
 
-    pub(crate) fn install(&mut self, learnt: Learnt) -> Option<Learnt> {
+    pub(crate) fn install(
+        &mut self,
+        index: BuiltIndex<TargetOwner>,
+    ) -> Option<BuiltIndex<TargetOwner>> {
         let classifiers = self.tables.iter_mut().map(TableState::classifier_mut);
-        self.trainer.install(learnt, classifiers)
+        self.trainer.install(index, classifiers)
     }
 
     pub(crate) fn forget_training(&mut self) {
