@@ -25,7 +25,7 @@ use std::str::FromStr;
 use thalweg_packet::PortId;
 use thalweg_packet::wire::MacAddress;
 use thalweg_switch::{Machine, V2pMap};
-use thalweg_v2p::{Address, Attachment, Key, SwitchId, Version, Vni};
+use thalweg_v2p::{Address, Attachment, Key, MapVersion, SwitchId, Vni};
 
 use crate::error::ConfigError;
 use crate::read_text;
@@ -47,7 +47,7 @@ pub fn read_map(path: &Path, ports: &dyn Fn(&str) -> Option<PortId>) -> Result<V
 pub fn parse_map(name: &str, text: &str, ports: &dyn Fn(&str) -> Option<PortId>) -> Result<V2pMap> {
     let mut reader = Reader {
         map: V2pMap {
-            version: Version(1),
+            version: MapVersion(1),
             ..V2pMap::default()
         },
         attachments: HashMap::new(),
@@ -77,7 +77,7 @@ impl Reader<'_> {
             return Ok(());
         };
         match what {
-            "version" => self.map.version = Version(words.value("a version, from 1")?),
+            "version" => self.map.version = MapVersion(words.value("a version, from 1")?),
             "switch" => {
                 let address = self.new_address(words)?;
                 let pod = words.valued("pod", "the number of a pod")?;
@@ -151,12 +151,12 @@ impl Reader<'_> {
             host,
             mac,
             port: None,
-            since: Version(1),
+            since: MapVersion(1),
         };
         while let Some(word) = words.next() {
             match word {
                 "port" => machine.port = (self.ports)(words.word("the name of a port")?),
-                "since" => machine.since = Version(words.value("a version, from 1")?),
+                "since" => machine.since = MapVersion(words.value("a version, from 1")?),
                 _ => {
                     let what = format!("{word:?} is nothing that a machine has; say port or since");
                     return Err(words.refuse(what));
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn a_fabric_is_read() {
         let map = parse(FABRIC).unwrap();
-        assert_eq!(map.version, Version(2));
+        assert_eq!(map.version, MapVersion(2));
         assert_eq!((map.switches.len(), map.hosts.len()), (2, 1));
         let (gateway, attachment) = map.gateways[0];
         assert_eq!(gateway.to_string(), "10.9.0.1");
@@ -269,8 +269,8 @@ mod tests {
         let [first, second] = &map.machines[..] else {
             panic!("two machines");
         };
-        assert_eq!((first.port, first.since), (Some(PortId(5)), Version(2)));
-        assert_eq!((second.port, second.since), (None, Version(1)));
+        assert_eq!((first.port, first.since), (Some(PortId(5)), MapVersion(2)));
+        assert_eq!((second.port, second.since), (None, MapVersion(1)));
         assert_eq!(second.key.vni, Vni::new(8).unwrap());
     }
 

@@ -1,9 +1,10 @@
 //! Trains the wildcard cache's learned index: in slices, with long jobs run elsewhere.
 //!
 //! [`Datapath::tend`] does a bounded part of the work, between two bursts. When the next part
-//! is long, it returns a value that owns what the work needs. [`thalweg_classifier::IndexJob::run`] does it on any
-//! thread while entries come and go. [`Datapath::install`] takes the outcome in constant time,
-//! and further slices put it to use. Answers are the same before and after.
+//! is long, it returns an [`IndexJob`](thalweg_classifier::IndexJob), which owns what the work
+//! needs and may run on any thread while entries come and go. [`Datapath::install`] takes the
+//! built index in constant time, and further slices put it to use. Answers are the same before
+//! and after.
 //!
 //! 1. An outcome is dropped if the layout has changed since the job was taken.
 

@@ -60,7 +60,7 @@ fn a_drop_is_counted_also_if_the_packet_has_taught_something() {
         let mut outbox = outbox();
         let mut packets = vec![to_itself.clone()];
         datapath.process(&mut packets, Instant::ZERO, &pipeline, &mut outbox);
-        outbox.learned
+        outbox.stations_seen
     };
     let moves = learned.into_iter().map(|(station, port)| {
         let port = Some(port);
@@ -77,7 +77,7 @@ fn a_drop_is_counted_also_if_the_packet_has_taught_something() {
     let mut outbox = outbox();
     let mut packets = vec![to_itself.clone(), to_itself];
     datapath.process(&mut packets, Instant::ZERO, &pipeline, &mut outbox);
-    assert_eq!((outbox.sent.len(), outbox.learned.len()), (0, 2));
+    assert_eq!((outbox.sent.len(), outbox.stations_seen.len()), (0, 2));
     let drops: Vec<_> = datapath.statistics().drops().collect();
     assert_eq!(drops, [("input_port", 2)]);
 }

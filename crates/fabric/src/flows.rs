@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use thalweg_v2p::{Address, Key, Version, Vni};
+use thalweg_v2p::{Address, Key, MapVersion, Vni};
 
 use crate::config::{Config, ConfigError, Payload, Transport};
 use crate::report::Report;
@@ -24,7 +24,7 @@ pub(crate) struct Machine {
     /// Its place according to the database, cached to avoid a lookup by address.
     pub(crate) place: Address,
     /// The version at which it arrived at its node.
-    pub(crate) version: Version,
+    pub(crate) version: MapVersion,
     pub(crate) node: NodeId,
     /// Its tenant.
     pub(crate) vni: Vni,
@@ -88,7 +88,7 @@ impl Machines {
                 machines.all.push(Machine {
                     address,
                     place: topology.address(node),
-                    version: Version::NONE,
+                    version: MapVersion::NONE,
                     node,
                     vni: Vni::default(),
                 });

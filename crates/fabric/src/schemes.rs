@@ -28,7 +28,7 @@ mod recent;
 use std::sync::Arc;
 
 use rand::RngCore;
-use thalweg_v2p::{Address, Data, Directory, Role, SwitchAgent, SwitchConfig, SwitchId};
+use thalweg_v2p::{Address, AgentConfig, Data, Directory, Role, SwitchAgent, SwitchId};
 
 pub use self::bluebird::Bluebird;
 pub(crate) use self::bluebird::{ControlPlane, Diverted};
@@ -144,11 +144,11 @@ fn switch_config(
     node: NodeId,
     role: Role,
     settings: SwitchV2p,
-) -> SwitchConfig {
+) -> AgentConfig {
     let entries = settings.memory.entries(role, settings.entries);
     let (id, address) = (SwitchId(node.0), topology.address(node));
-    let config = SwitchConfig::new(id, address, role, settings.profile, entries);
-    SwitchConfig {
+    let config = AgentConfig::new(id, address, role, settings.profile, entries);
+    AgentConfig {
         pod: topology.pod_of(node).unwrap_or_default(),
         learning_probability: settings.learning_probability,
         sends_invalidations: settings.sends_invalidations,
@@ -158,7 +158,7 @@ fn switch_config(
 }
 
 /// Replaces the number of lines by the list's, if there is one.
-fn with_entries(mut config: SwitchConfig, entries: Option<&[u32]>) -> SwitchConfig {
+fn with_entries(mut config: AgentConfig, entries: Option<&[u32]>) -> AgentConfig {
     let said = entries.and_then(|entries| entries.get(config.id.0 as usize));
     if let Some(&said) = said {
         config.cache.capacity_entries = said;

@@ -37,7 +37,8 @@ use std::collections::VecDeque;
 
 use rand_pcg::Pcg64;
 use thalweg_v2p::{
-    Address, Body, Counters, Database, Demand, GatewayAgent, HostAgent, Packet, SwitchAgent, wire,
+    Address, AgentCounters, Body, Database, Demand, GatewayAgent, HostAgent, Packet, SwitchAgent,
+    wire,
 };
 
 pub use self::way::PacketStep;
@@ -290,7 +291,7 @@ impl Simulation {
     }
 
     /// The counters of the switches' agents, by switch; empty if the scheme has none.
-    pub fn switch_counters(&self) -> impl Iterator<Item = &Counters> {
+    pub fn switch_counters(&self) -> impl Iterator<Item = &AgentCounters> {
         let agents = match &self.caches {
             Caches::Protocol(agents) => agents.as_slice(),
             _ => &[],
@@ -342,7 +343,7 @@ impl Simulation {
     pub fn report(&self) -> Report {
         let tally = &self.tally;
         let ratio = |part: f64, whole: u64| part / whole.max(1) as f64;
-        let decided = |count: fn(&Counters) -> u64| self.switch_counters().map(count).sum();
+        let decided = |count: fn(&AgentCounters) -> u64| self.switch_counters().map(count).sum();
         let latency = tally.latency as f64 / Time::from_micros(1).as_picos() as f64;
         let mut report = Report {
             packets_sent: tally.sent,

@@ -143,7 +143,7 @@ pub struct Outbox {
     /// Packets for the controller, each with its notice.
     pub to_controller: Vec<(Notice, Packet)>,
     /// Stations that were seen, and the port of each.
-    pub learned: Vec<(Station, PortId)>,
+    pub stations_seen: Vec<(Station, PortId)>,
     /// Packets to look up again, each with the number of a continuation of its translation.
     pub recirculated: Vec<(u32, Packet)>,
     /// The pool that copies come from and spent packets return to.
@@ -162,7 +162,7 @@ impl Outbox {
         Outbox {
             sent: Vec::new(),
             to_controller: Vec::new(),
-            learned: Vec::new(),
+            stations_seen: Vec::new(),
             recirculated: Vec::new(),
             pool,
             drops: Drops::default(),
@@ -179,7 +179,7 @@ impl Outbox {
         sent.chain(others)
             .chain(recirculated)
             .for_each(|packet| self.pool.put(packet));
-        self.learned.clear();
+        self.stations_seen.clear();
     }
 
     fn copy_of(&mut self, packet: &Packet) -> Option<Packet> {
@@ -229,7 +229,7 @@ pub fn run(
                     outbox.to_controller.push((notice, copy));
                 }
             }
-            Effect::Learn { station, port } => outbox.learned.push((*station, *port)),
+            Effect::Learn { station, port } => outbox.stations_seen.push((*station, *port)),
             Effect::Drop { reason, copies } => outbox.drops.count(*reason, u64::from(*copies)),
             Effect::Clone(nested) => {
                 if let Some(copy) = outbox.copy_of(&packet) {

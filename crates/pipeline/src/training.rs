@@ -3,7 +3,8 @@
 //! A table may replace its index: by a learned one that is retrained, or by one of another
 //! kind, if that pays off ([`thalweg_classifier::Auto`]). [`Pipeline::tend`] does a bounded
 //! part of that work. When the next part is long, it returns a value that owns what the work
-//! needs. [`thalweg_classifier::IndexJob::run`] does the work on any thread while rules come and go.
+//! needs. [`IndexJob::run`](thalweg_classifier::IndexJob::run) does the work on any thread while
+//! rules come and go.
 //! [`Pipeline::install`] takes the outcome in constant time, and further slices put it to use.
 //! Answers are the same before and after.
 

@@ -60,7 +60,7 @@ fn see(rules: &str, frame: &[u8]) -> Seen {
     Seen {
         ports: sent.chain(outbox.to_controller.iter().map(|_| 0)).collect(),
         passes,
-        learned: outbox.learned.len(),
+        learned: outbox.stations_seen.len(),
     }
 }
 

@@ -30,7 +30,7 @@ struct Expected {
     received_at: Instant,
     sent: Vec<(PortId, Packet)>,
     to_controller: Vec<(Notice, Packet)>,
-    learned: Vec<(Station, PortId)>,
+    stations_seen: Vec<(Station, PortId)>,
 }
 
 impl Audit {
@@ -53,7 +53,7 @@ impl Audit {
                 received_at,
                 sent: outbox.sent,
                 to_controller: outbox.to_controller,
-                learned: outbox.learned,
+                stations_seen: outbox.stations_seen,
             });
         }
     }
@@ -85,7 +85,10 @@ impl Audit {
         }
         let stale = is_right.iter().filter(|is_right| !**is_right).count() as u64;
         self.checked += expected.len() as u64;
-        self.stale += stale.max(u64::from(!has_taught_the_same(&expected, &answers.learned)));
+        self.stale += stale.max(u64::from(!has_taught_the_same(
+            &expected,
+            &answers.stations_seen,
+        )));
     }
 }
 
@@ -101,7 +104,7 @@ fn restore(packet: &mut Packet, expected: &Expected) {
 fn has_taught_the_same(expected: &[Expected], learned: &[(Station, PortId)]) -> bool {
     let mut expected: Vec<_> = expected
         .iter()
-        .flat_map(|expected| expected.learned.iter().copied())
+        .flat_map(|expected| expected.stations_seen.iter().copied())
         .collect();
     let mut learned = learned.to_vec();
     expected.sort_unstable();

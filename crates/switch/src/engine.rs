@@ -300,7 +300,7 @@ impl Engine {
         audit.compare(&mut answers);
         self.outbox.sent.append(&mut answers.sent);
         self.outbox.to_controller.append(&mut answers.to_controller);
-        self.outbox.learned.append(&mut answers.learned);
+        self.outbox.stations_seen.append(&mut answers.stations_seen);
         self.outbox.copies_refused += answers.copies_refused;
         self.outbox.pool = answers.pool;
         self.audit = Some(audit);
@@ -308,10 +308,10 @@ impl Engine {
 
     /// Makes a change of the learned stations.
     fn learn(&mut self, now: Instant) {
-        if self.outbox.learned.is_empty() {
+        if self.outbox.stations_seen.is_empty() {
             return;
         }
-        let seen = std::mem::take(&mut self.outbox.learned);
+        let seen = std::mem::take(&mut self.outbox.stations_seen);
         let moves = seen
             .into_iter()
             .filter_map(|(station, port)| self.upkeep.see(station, port, now));

@@ -39,8 +39,8 @@ use thalweg_pipeline::Outbox;
 use thalweg_pipeline::text::LOCAL_PORT;
 use thalweg_v2p::wire::{Datagram, DatagramError, EmitError};
 use thalweg_v2p::{
-    Address, Database, GatewayAgent, GatewayVerdict, INITIAL_TTL, Ingress, Profile, Role,
-    SwitchAgent, SwitchConfig, SwitchId, Verdict,
+    Address, AgentConfig, Database, GatewayAgent, GatewayVerdict, INITIAL_TTL, Ingress, Profile,
+    Role, SwitchAgent, SwitchId, Verdict,
 };
 
 pub use self::map::{Machine, V2pMap};
@@ -178,10 +178,10 @@ impl Node {
         let agent = match config.role {
             V2pRole::Switch(role) => {
                 let id = map.switch_id(address).unwrap_or(SwitchId(0));
-                let settings = SwitchConfig {
+                let settings = AgentConfig {
                     pod: map.pod_of(id),
                     learning_probability: config.learning_probability,
-                    ..SwitchConfig::new(id, address, role, config.profile, config.cache_entries)
+                    ..AgentConfig::new(id, address, role, config.profile, config.cache_entries)
                 };
                 Agent::Switch {
                     agent: Box::new(SwitchAgent::new(&settings, Arc::new(map.directory()))),

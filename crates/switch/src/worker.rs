@@ -327,7 +327,7 @@ impl Worker {
                 self.shared.doorbells[worker].ring();
             }
         }
-        if !self.outbox.learned.is_empty() {
+        if !self.outbox.stations_seen.is_empty() {
             self.tell_learned(now);
         }
         if !self.outbox.to_controller.is_empty() {
@@ -386,12 +386,12 @@ impl Worker {
     fn tell_learned(&mut self, now: Instant) {
         let recent = &mut self.recent;
         self.outbox
-            .learned
+            .stations_seen
             .retain(|(station, port)| recent.is_news(*station, *port, now));
-        if self.outbox.learned.is_empty() {
+        if self.outbox.stations_seen.is_empty() {
             return;
         }
-        let learned = std::mem::take(&mut self.outbox.learned);
+        let learned = std::mem::take(&mut self.outbox.stations_seen);
         if let Err(error) = self.channels.news.try_send(News::Learned(learned))
             && let News::Learned(refused) = error.into_inner()
         {

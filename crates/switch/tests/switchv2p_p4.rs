@@ -21,8 +21,8 @@ use thalweg_packet::Instant;
 use thalweg_packet::wire::EtherType;
 use thalweg_v2p::wire::{Datagram, DatagramError};
 use thalweg_v2p::{
-    Address, Attachment, Body, Carried, CarryReason, Data, Directory, Ingress, Key, Mapping,
-    Packet, Profile, Role, Stale, SwitchAgent, SwitchConfig, SwitchId, Tags, Verdict, Version, Vni,
+    Address, AgentConfig, Attachment, Body, Carried, CarryReason, Data, Directory, Ingress, Key,
+    MapVersion, Mapping, Packet, Profile, Role, Stale, SwitchAgent, SwitchId, Tags, Verdict, Vni,
 };
 
 const PROGRAM: &str = include_str!("../../../examples/p4/switchv2p/switchv2p.json");
@@ -158,9 +158,9 @@ impl Pair {
             (0..SWITCHES).map(switch).collect(),
             hosts().map(|(host, tor)| (host, attached(tor))),
         );
-        let config = SwitchConfig {
+        let config = AgentConfig {
             learning_probability: probability,
-            ..SwitchConfig::new(
+            ..AgentConfig::new(
                 SwitchId(id.into()),
                 switch(id),
                 role,
@@ -285,7 +285,7 @@ impl Pair {
                     address: address("line_addresses"),
                 },
                 place: address("line_places"),
-                version: Version(register("line_versions", line)),
+                version: MapVersion(register("line_versions", line)),
             };
             found.push((mapping, state == 3));
         }
@@ -362,8 +362,8 @@ impl World {
         ip(128, 0, self.below(40))
     }
 
-    fn version(&mut self) -> Version {
-        Version(self.below(5).into())
+    fn version(&mut self) -> MapVersion {
+        MapVersion(self.below(5).into())
     }
 
     fn mapping(&mut self, vni: Vni) -> Mapping {

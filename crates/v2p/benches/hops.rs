@@ -55,7 +55,7 @@ fn fabric(profile: Profile) -> Vec<SwitchAgent> {
     let directory = directory();
     let agent = |number: u32| {
         let (id, address) = (SwitchId(number), address(0x0b00_0000, number));
-        let config = SwitchConfig::new(id, address, role(number), profile, LINES);
+        let config = AgentConfig::new(id, address, role(number), profile, LINES);
         SwitchAgent::new(&config, directory.clone())
     };
     (0..SWITCHES).map(agent).collect()
@@ -75,7 +75,7 @@ fn packet(random: &mut Pcg64) -> Packet {
     let is_resolved = random.random_bool(0.5);
     let gateway = random.random_range(0..40);
     let place = |machine: u32| address(0x0a00_0000, machine / 80);
-    let version = Version(1);
+    let version = MapVersion(1);
     Packet {
         outer_source: place(source),
         outer_destination: if is_resolved {
@@ -118,7 +118,7 @@ fn hops(criterion: &mut Criterion) {
             };
             bencher.iter_batched(|| packets.clone(), round, BatchSize::LargeInput);
         });
-        let sum = |count: fn(&Counters) -> u64| -> u64 {
+        let sum = |count: fn(&AgentCounters) -> u64| -> u64 {
             switches.iter().map(|switch| count(switch.counters())).sum()
         };
         let hits = sum(|counters| counters.hits + counters.promoted);

@@ -27,7 +27,7 @@
 //!
 //! Reference: Lior Zeno, Ang Chen, Mark Silberstein, *In-Network Address Caching for Virtual
 //! Networks*, SIGCOMM 2024, sections 3.2 and 3.2.1. Departures: the tenant in the key; ways,
-//! seeds and versions, which [`CacheConfig::new`] leaves out; partitions, which the paper
+//! seeds and versions, which [`MappingCacheConfig::new`] leaves out; partitions, which the paper
 //! leaves open.
 
 use prefetch_index::prefetch_index;
@@ -35,7 +35,7 @@ use prefetch_index::prefetch_index;
 use crate::Address;
 use crate::floors::Floors;
 use crate::hash::IndexHash;
-use crate::mapping::{Key, Mapping, Version, Vni};
+use crate::mapping::{Key, MapVersion, Mapping, Vni};
 use crate::partitions::{Division, Partitions, Sets};
 
 /// Virtual address and physical address in two words each, version, then tenant and flags.
@@ -49,7 +49,7 @@ const NO_LINE: Line = [0; 6];
 
 /// The configuration of a cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CacheConfig {
+pub struct MappingCacheConfig {
     /// Total lines; 0 for no cache. Lines that do not fill a whole set stay unused.
     pub capacity_entries: u32,
     /// Lines in a set; 1 is direct-mapped. At most 255.
@@ -68,10 +68,10 @@ pub struct CacheConfig {
     pub floor_count: usize,
 }
 
-impl CacheConfig {
+impl MappingCacheConfig {
     /// The cache of the paper: direct-mapped, indexed by CRC-32, the same in all switches.
-    pub const fn new(capacity_entries: u32) -> CacheConfig {
-        CacheConfig {
+    pub const fn new(capacity_entries: u32) -> MappingCacheConfig {
+        MappingCacheConfig {
             capacity_entries,
             ways: 1,
             hash: IndexHash::Crc32,
@@ -108,7 +108,7 @@ pub struct Found {
     /// The physical address.
     pub place: Address,
     /// The version at which this was true.
-    pub version: Version,
+    pub version: MapVersion,
     /// Whether the access bit was set before this lookup.
     pub was_active: bool,
 }
@@ -175,13 +175,13 @@ pub enum Invalidated {
 ///
 /// ```
 /// use std::net::Ipv4Addr;
-/// use thalweg_v2p::{Address, Admission, Cache, CacheConfig, Key, Mapping, Put, Version, Vni};
+/// use thalweg_v2p::{Address, Admission, Cache, MappingCacheConfig, Key, Mapping, Put, MapVersion, Vni};
 ///
-/// let mut cache = Cache::new(&CacheConfig::new(64));
+/// let mut cache = Cache::new(&MappingCacheConfig::new(64));
 /// let key = Key { vni: Vni::default(), address: Ipv4Addr::new(10, 0, 0, 1).into() };
 /// let place = Address::from(Ipv4Addr::new(192, 0, 2, 7));
 /// let set = cache.locate(key);
-/// let mapping = Mapping { key, place, version: Version::NONE };
+/// let mapping = Mapping { key, place, version: MapVersion::NONE };
 /// assert_eq!(cache.put(set, mapping, Admission::Always), Put::Inserted);
 /// assert_eq!(cache.lookup(set, key).map(|found| found.place), Some(place));
 /// ```
@@ -211,7 +211,7 @@ impl Cache {
     ///
     /// # Panics
     /// If `ways` is 0.
-    pub fn new(config: &CacheConfig) -> Cache {
+    pub fn new(config: &MappingCacheConfig) -> Cache {
         assert!(config.ways > 0, "a set has a line at least");
         let ways = u32::from(config.ways).min(config.capacity_entries);
         let set_count = config.capacity_entries.checked_div(ways).unwrap_or(0);
@@ -321,7 +321,7 @@ impl Cache {
     ///
     /// That is the cached mapping to the same place; with versions, unless it is newer.
     pub fn invalidate(&mut self, set: Set, stale: Mapping) -> Invalidated {
-        let has_version = self.is_versioned && stale.version != Version::NONE;
+        let has_version = self.is_versioned && stale.version != MapVersion::NONE;
         if has_version {
             self.floors.raise(stale);
         }
@@ -340,7 +340,7 @@ impl Cache {
 
     /// Why a mapping is not credible, regardless of its set.
     fn doubt(&self, mapping: Mapping) -> Option<Refusal> {
-        if mapping.version == Version::NONE {
+        if mapping.version == MapVersion::NONE {
             return Some(Refusal::Unversioned);
         }
         (!self.floors.admits(mapping)).then_some(Refusal::FoundStale)
@@ -352,7 +352,7 @@ impl Cache {
         }
         let line = &mut self.lines[index];
         let is_same_place = place_bits(line) == mapping.place.to_bits();
-        let old_version = Version(line[VERSION]);
+        let old_version = MapVersion(line[VERSION]);
         if self.is_versioned && !is_same_place {
             if mapping.version <= old_version {
                 return Put::Refused(Refusal::Older);
@@ -472,7 +472,7 @@ fn mapping_of(line: &Line) -> Option<Mapping> {
     let vni = Vni::new(line[META] as u32)?;
     let address = Address::from_bits(address_bits(line))?;
     let place = Address::from_bits(place_bits(line))?;
-    let (key, version) = (Key { vni, address }, Version(line[VERSION]));
+    let (key, version) = (Key { vni, address }, MapVersion(line[VERSION]));
     Some(Mapping {
         key,
         place,

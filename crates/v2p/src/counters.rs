@@ -1,4 +1,4 @@
-//! Counters of a switch's decisions: every insertion, refusal, loss and message.
+//! AgentCounters of a switch's decisions: every insertion, refusal, loss and message.
 //!
 //! 1. Each attempt to insert is counted once: `admitted_*`, `evicted` or `refused_*`.
 //! 2. A displaced mapping is `evicted`; then it is `spilled`, or it was lost.
@@ -10,7 +10,7 @@ use crate::cache::{Put, Refusal};
 /// The fields that most packets change come first, in two cache lines of the processor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C, align(64))]
-pub struct Counters {
+pub struct AgentCounters {
     /// Tenants' packets handled.
     pub packets: u64,
     /// Unresolved packets that the cache resolved.
@@ -82,10 +82,10 @@ pub struct Counters {
     pub control_overflow: u64,
 }
 
-impl Counters {
+impl AgentCounters {
     /// All counters by name, in the order above.
     pub fn each(&self) -> [(&'static str, u64); 31] {
-        let Counters {
+        let AgentCounters {
             packets,
             hits,
             misses,

@@ -67,7 +67,7 @@ impl Floors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Address, Key, Version, Vni};
+    use crate::{Address, Key, MapVersion, Vni};
 
     fn mapping(address: u32, place: u32, version: u64) -> Mapping {
         let [address, place] = [address, place].map(|bits| Address::from_ipv4(bits.into()));
@@ -75,7 +75,7 @@ mod tests {
             vni: Vni::default(),
             address,
         };
-        let version = Version(version);
+        let version = MapVersion(version);
         Mapping {
             key,
             place,

@@ -11,7 +11,7 @@
 
 use crate::Address;
 use crate::directory::PlainMap;
-use crate::mapping::{Key, Version};
+use crate::mapping::{Key, MapVersion};
 use crate::packet::{Body, Packet};
 use crate::rules::{Profile, Rules};
 
@@ -19,7 +19,7 @@ use crate::rules::{Profile, Rules};
 #[derive(Clone, Debug, Default)]
 pub struct Database {
     places: PlainMap<Key, Address>,
-    version: Version,
+    version: MapVersion,
 }
 
 impl Database {
@@ -29,7 +29,7 @@ impl Database {
     }
 
     /// Creates a database at a version; for callers that count the changes themselves.
-    pub fn at(version: Version, places: impl IntoIterator<Item = (Key, Address)>) -> Database {
+    pub fn at(version: MapVersion, places: impl IntoIterator<Item = (Key, Address)>) -> Database {
         Database {
             places: places.into_iter().collect(),
             version,
@@ -38,7 +38,7 @@ impl Database {
 
     /// Places a machine at a host, or moves it. Pass the version to
     /// [`crate::HostAgent::admit`].
-    pub fn place(&mut self, key: Key, host: Address) -> Version {
+    pub fn place(&mut self, key: Key, host: Address) -> MapVersion {
         self.version = self.version.next();
         self.places.insert(key, host);
         self.version
@@ -57,7 +57,7 @@ impl Database {
     }
 
     /// The number of changes made.
-    pub fn version(&self) -> Version {
+    pub fn version(&self) -> MapVersion {
         self.version
     }
 
@@ -127,7 +127,7 @@ impl GatewayAgent {
     pub fn handle_packet_for(
         &mut self,
         place: Option<Address>,
-        version: Version,
+        version: MapVersion,
         packet: &mut Packet,
     ) -> GatewayVerdict {
         let Body::Data(data) = &mut packet.body else {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use crate::Address;
 use crate::directory::{Directory, PlainMap};
-use crate::mapping::{Key, Version};
+use crate::mapping::{Key, MapVersion};
 use crate::packet::{Body, Data, INITIAL_TTL, Packet, Stale, Tags};
 use crate::rules::{Profile, Rules};
 
@@ -53,7 +53,7 @@ pub struct HostAgent {
     address: Address,
     rules: Rules,
     directory: Arc<Directory>,
-    machines: PlainMap<Key, Version>,
+    machines: PlainMap<Key, MapVersion>,
     moved: PlainMap<Key, Address>,
     counters: HostCounters,
 }
@@ -82,7 +82,7 @@ impl HostAgent {
     }
 
     /// Adds a machine, which the database placed here at `version`.
-    pub fn admit(&mut self, key: Key, version: Version) {
+    pub fn admit(&mut self, key: Key, version: MapVersion) {
         self.moved.remove(&key);
         self.machines.insert(key, version);
     }

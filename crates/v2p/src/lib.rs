@@ -21,7 +21,7 @@
 //! - Tenants never see each other's packets or mappings: the network identifier is in every
 //!   key.
 //! - Handling a packet allocates nothing.
-//! - Every decision has a counter ([`Counters`]).
+//! - Every decision has a counter ([`AgentCounters`]).
 //! - Three profiles share one state machine: the published code, the paper, and the paper with
 //!   versions ([`Profile`]).
 //!
@@ -45,17 +45,17 @@ mod switch;
 pub mod wire;
 
 pub use address::Address;
-pub use cache::{Admission, Cache, CacheConfig, Found, Invalidated, Put, Refusal, Set};
-pub use counters::Counters;
+pub use cache::{Admission, Cache, Found, Invalidated, MappingCacheConfig, Put, Refusal, Set};
+pub use counters::AgentCounters;
 pub use demand::Demand;
 pub use directory::{Attachment, Directory};
 pub use gateway::{Database, GatewayAgent, GatewayCounters, GatewayVerdict};
 pub use hash::{IndexHash, gateway_index};
 pub use host::{HostAgent, HostCounters, HostVerdict};
-pub use mapping::{Key, Mapping, SwitchId, Version, Vni};
+pub use mapping::{Key, MapVersion, Mapping, SwitchId, Vni};
 pub use packet::{Body, Carried, CarryReason, Data, INITIAL_TTL, Packet, Stale, Tags};
 pub use partitions::{PartitionError, Partitions};
 pub use rules::{
     BASE_RTT, GATEWAY_DELAY, LEARNING_PROBABILITY, MemoryPlacement, Profile, RESEND_DELAY, Role,
 };
-pub use switch::{DropReason, Ingress, SwitchAgent, SwitchConfig, Verdict};
+pub use switch::{AgentConfig, DropReason, Ingress, SwitchAgent, Verdict};

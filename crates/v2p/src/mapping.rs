@@ -37,15 +37,15 @@ impl Vni {
 
 /// A state of the database of mappings.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Version(pub u64);
+pub struct MapVersion(pub u64);
 
-impl Version {
+impl MapVersion {
     /// No version; older than all others.
-    pub const NONE: Version = Version(0);
+    pub const NONE: MapVersion = MapVersion(0);
 
     /// The version after this one.
-    pub const fn next(self) -> Version {
-        Version(self.0.saturating_add(1))
+    pub const fn next(self) -> MapVersion {
+        MapVersion(self.0.saturating_add(1))
     }
 }
 
@@ -70,5 +70,5 @@ pub struct Mapping {
     /// The physical address of its host.
     pub place: Address,
     /// The version at which this was true.
-    pub version: Version,
+    pub version: MapVersion,
 }

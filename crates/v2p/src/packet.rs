@@ -15,7 +15,7 @@
 //! the packet reaches a host.
 
 use crate::Address;
-use crate::mapping::{Key, Mapping, SwitchId, Version, Vni};
+use crate::mapping::{Key, MapVersion, Mapping, SwitchId, Vni};
 
 /// The time to live of a packet that is sent or sent again.
 pub const INITIAL_TTL: u8 = 64;
@@ -66,9 +66,9 @@ pub struct Tags {
     /// The switch whose cache resolved the destination.
     pub hit: Option<SwitchId>,
     /// The version of "inner source is at the origin", written by the origin.
-    pub source_version: Version,
+    pub source_version: MapVersion,
     /// The version of "inner destination is at the outer destination".
-    pub resolved_version: Version,
+    pub resolved_version: MapVersion,
     /// The host that first sent the packet, if it is not the outer source.
     pub origin: Option<Address>,
     /// A mapping that a later switch may insert.
@@ -101,7 +101,7 @@ pub struct Stale {
     /// The host that does not have the machine.
     pub place: Address,
     /// The version of the mapping that led there.
-    pub version: Version,
+    pub version: MapVersion,
 }
 
 impl Data {
@@ -128,7 +128,7 @@ impl Tags {
     /// Whether a switch or a gateway has ever resolved the packet.
     #[inline]
     pub(crate) fn was_resolved(&self) -> bool {
-        self.hit.is_some() || self.resolved_version != Version::NONE
+        self.hit.is_some() || self.resolved_version != MapVersion::NONE
     }
 }
 

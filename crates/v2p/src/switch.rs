@@ -51,12 +51,12 @@ use thalweg_packet::Instant;
 
 use self::misdelivery::TimestampVector;
 use crate::Address;
-use crate::cache::{Cache, CacheConfig, Invalidated};
-use crate::counters::Counters;
+use crate::cache::{Cache, Invalidated, MappingCacheConfig};
+use crate::counters::AgentCounters;
 use crate::demand::Demand;
 use crate::directory::Directory;
 use crate::hash::IndexHash;
-use crate::mapping::{Key, Mapping, SwitchId, Version};
+use crate::mapping::{Key, MapVersion, Mapping, SwitchId};
 use crate::packet::{Body, Carried, CarryReason, Data, INITIAL_TTL, Packet};
 use crate::partitions::Partitions;
 use crate::rules::{BASE_RTT, LEARNING_PROBABILITY, Profile, Role, Rules};
@@ -98,7 +98,7 @@ pub enum DropReason {
 
 /// The configuration of a switch.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct SwitchConfig {
+pub struct AgentConfig {
     /// The switch's identifier, which it puts into hit tags.
     pub id: SwitchId,
     /// The switch's own address, the target of its control packets.
@@ -110,7 +110,7 @@ pub struct SwitchConfig {
     /// The protocol variant.
     pub profile: Profile,
     /// The configuration of its cache.
-    pub cache: CacheConfig,
+    pub cache: MappingCacheConfig,
     /// The probability with which a gateway ToR sends a learning packet; 0 to 1.
     pub learning_probability: f64,
     /// Whether invalidation packets are sent; without them only tags invalidate (section 5.2).
@@ -121,7 +121,7 @@ pub struct SwitchConfig {
     pub base_rtt: Duration,
 }
 
-impl SwitchConfig {
+impl AgentConfig {
     /// A switch of a profile as evaluated in the paper, with a cache of `capacity_entries`
     /// lines.
     ///
@@ -132,8 +132,8 @@ impl SwitchConfig {
         role: Role,
         profile: Profile,
         capacity_entries: u32,
-    ) -> SwitchConfig {
-        SwitchConfig {
+    ) -> AgentConfig {
+        AgentConfig {
             id,
             address,
             role,
@@ -149,16 +149,16 @@ impl SwitchConfig {
 }
 
 /// The cache configuration of a profile.
-const fn cache_of(profile: Profile, id: SwitchId, capacity_entries: u32) -> CacheConfig {
-    let paper = CacheConfig::new(capacity_entries);
+const fn cache_of(profile: Profile, id: SwitchId, capacity_entries: u32) -> MappingCacheConfig {
+    let paper = MappingCacheConfig::new(capacity_entries);
     match profile {
-        Profile::Artifact => CacheConfig {
+        Profile::Artifact => MappingCacheConfig {
             clears_on_refresh: true,
             zero_is_free: true,
             ..paper
         },
         Profile::Paper => paper,
-        Profile::Plus => CacheConfig {
+        Profile::Plus => MappingCacheConfig {
             ways: 4,
             hash: IndexHash::Mixed,
             seed: id.0.wrapping_add(1),
@@ -178,7 +178,7 @@ const fn cache_of(profile: Profile, id: SwitchId, capacity_entries: u32) -> Cach
 ///
 /// let address = |last| Address::from(Ipv4Addr::new(10, 0, 0, last));
 /// let directory = Arc::new(Directory::new(vec![address(1)], vec![address(2)], []));
-/// let config = SwitchConfig::new(SwitchId(0), address(2), Role::Tor, Profile::Paper, 64);
+/// let config = AgentConfig::new(SwitchId(0), address(2), Role::Tor, Profile::Paper, 64);
 /// let mut switch = SwitchAgent::new(&config, directory);
 ///
 /// let mut packet = Packet {
@@ -214,7 +214,7 @@ pub struct SwitchAgent {
     directory: Arc<Directory>,
     /// The hits of caches of other sizes, if measured.
     demand: Option<Box<Demand>>,
-    counters: Counters,
+    counters: AgentCounters,
     outbox: VecDeque<Packet>,
     address: Address,
     sends_invalidations: bool,
@@ -226,7 +226,7 @@ impl SwitchAgent {
     ///
     /// # Panics
     /// If the learning probability is not between 0 and 1.
-    pub fn new(config: &SwitchConfig, directory: Arc<Directory>) -> SwitchAgent {
+    pub fn new(config: &AgentConfig, directory: Arc<Directory>) -> SwitchAgent {
         let probability = config.learning_probability;
         assert!(
             (0.0..=1.0).contains(&probability),
@@ -246,7 +246,7 @@ impl SwitchAgent {
             directory,
             demand: None,
             outbox: VecDeque::with_capacity(OUTBOX_LEN as usize),
-            counters: Counters::default(),
+            counters: AgentCounters::default(),
             address: config.address,
             learning_threshold: (probability * 2_f64.powi(32)) as u64,
             sends_invalidations: config.sends_invalidations,
@@ -308,7 +308,7 @@ impl SwitchAgent {
     }
 
     /// Counts since the start.
-    pub fn counters(&self) -> &Counters {
+    pub fn counters(&self) -> &AgentCounters {
         &self.counters
     }
 
@@ -437,7 +437,7 @@ impl SwitchAgent {
         }
     }
 
-    fn promote(&mut self, data: &mut Data, key: Key, place: Address, version: Version) {
+    fn promote(&mut self, data: &mut Data, key: Key, place: Address, version: MapVersion) {
         let mapping = Mapping {
             key,
             place,

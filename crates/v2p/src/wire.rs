@@ -26,7 +26,7 @@ pub use datagram::{Datagram, DatagramError, EmitError};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::Address;
-use crate::mapping::{Key, Mapping, SwitchId, Version, Vni};
+use crate::mapping::{Key, MapVersion, Mapping, SwitchId, Vni};
 use crate::packet::{Carried, CarryReason, Stale, Tags};
 
 /// The option's class, from the experimental range 0xff00 to 0xffff (RFC 8926 section 7).
@@ -166,7 +166,7 @@ impl OptionRepr {
                 let versions = [tags.source_version, tags.resolved_version];
                 let versions = versions
                     .into_iter()
-                    .filter(|version| *version != Version::NONE);
+                    .filter(|version| *version != MapVersion::NONE);
                 tags.hit.map_or(0, |_| 4)
                     + 8 * versions.count()
                     + tags.origin.map_or(0, address_len)
@@ -218,7 +218,7 @@ impl OptionRepr {
 pub fn tag_bytes(tags: &Tags, is_versioned: bool) -> u32 {
     let mut said = *tags;
     if !is_versioned {
-        (said.source_version, said.resolved_version) = (Version::NONE, Version::NONE);
+        (said.source_version, said.resolved_version) = (MapVersion::NONE, MapVersion::NONE);
     }
     match said == Tags::default() {
         true => 0,
@@ -245,14 +245,15 @@ impl Reader<'_> {
         Ok(*field)
     }
 
-    fn version(&mut self) -> Result<Version, OptionError> {
-        self.take().map(|bytes| Version(u64::from_be_bytes(bytes)))
+    fn version(&mut self) -> Result<MapVersion, OptionError> {
+        self.take()
+            .map(|bytes| MapVersion(u64::from_be_bytes(bytes)))
     }
 
     /// Reads a version that must not be zero.
-    fn present_version(&mut self) -> Result<Version, OptionError> {
+    fn present_version(&mut self) -> Result<MapVersion, OptionError> {
         match self.version()? {
-            Version::NONE => Err(OptionError::ZeroVersion),
+            MapVersion::NONE => Err(OptionError::ZeroVersion),
             version => Ok(version),
         }
     }
@@ -338,8 +339,8 @@ impl Writer<'_> {
         }
     }
 
-    fn version(&mut self, version: Version, record: u16) {
-        if version != Version::NONE {
+    fn version(&mut self, version: MapVersion, record: u16) {
+        if version != MapVersion::NONE {
             self.flags |= record;
             self.put(&version.0.to_be_bytes());
         }

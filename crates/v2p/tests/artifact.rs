@@ -16,7 +16,7 @@ fn tagged(old_host: Address, blamed: Option<SwitchId>, to: Address) -> Packet {
     tags.hit = blamed;
     tags.misdelivery = Some(Stale {
         place: old_host,
-        version: Version::NONE,
+        version: MapVersion::NONE,
     });
     packet
 }
@@ -32,7 +32,7 @@ fn step_1_any_tor_without_gateways_blames_and_each_switch_once_for_ever() {
         let sent = tor.poll_transmit();
         assert_eq!(sent.is_some(), is_sent, "{blamed}");
         let stale = Mapping {
-            version: Version::NONE,
+            version: MapVersion::NONE,
             ..mapping(key(2), host(0, 1))
         };
         assert!(sent.is_none_or(|sent| sent.body == Body::Invalidation(stale)));
@@ -302,7 +302,7 @@ fn the_gateway_keeps_the_hit_tag_and_drops_the_others() {
         );
         assert_eq!(
             (packet.outer_destination, tags.resolved_version),
-            (host(1, 1), Version(1))
+            (host(1, 1), MapVersion(1))
         );
         let mut unknown = tagged(host(0, 1), None, gateway(0));
         data_mut(&mut unknown).vni = Vni::new(8).unwrap();

@@ -38,16 +38,16 @@ struct Slot {
 
 /// The slow twin.
 struct Twin {
-    config: CacheConfig,
+    config: MappingCacheConfig,
     set_of: HashMap<Key, usize>,
     sets: Vec<Vec<Option<Slot>>>,
     hands: Vec<usize>,
     /// For a key and a place, the version up to which it is known to be wrong.
-    wrong: HashMap<(Key, Address), Version>,
+    wrong: HashMap<(Key, Address), MapVersion>,
 }
 
 impl Twin {
-    fn new(config: CacheConfig) -> Twin {
+    fn new(config: MappingCacheConfig) -> Twin {
         let ways = usize::from(config.ways).min(config.capacity_entries as usize);
         let set_count = (config.capacity_entries as usize)
             .checked_div(ways)
@@ -96,7 +96,7 @@ impl Twin {
         if self.sets.is_empty() {
             return Put::Refused(Refusal::NoMemory);
         }
-        if self.is_versioned() && mapping.version == Version::NONE {
+        if self.is_versioned() && mapping.version == MapVersion::NONE {
             return Put::Refused(Refusal::Unversioned);
         }
         let wrong = self.wrong.get(&(mapping.key, mapping.place));
@@ -171,7 +171,7 @@ impl Twin {
     }
 
     fn invalidate(&mut self, stale: Mapping) -> Invalidated {
-        let is_dated = self.is_versioned() && stale.version != Version::NONE;
+        let is_dated = self.is_versioned() && stale.version != MapVersion::NONE;
         if is_dated {
             self.report(stale);
         }
@@ -188,17 +188,17 @@ impl Twin {
 }
 
 /// Groups keys by set: those that displace each other in a cache of one way.
-fn group(config: &CacheConfig) -> HashMap<Key, usize> {
+fn group(config: &MappingCacheConfig) -> HashMap<Key, usize> {
     let ways = u32::from(config.ways).min(config.capacity_entries);
     let Some(set_count) = config.capacity_entries.checked_div(ways) else {
         return HashMap::new();
     };
-    let probe = CacheConfig {
+    let probe = MappingCacheConfig {
         capacity_entries: set_count,
         ways: 1,
         ..*config
     };
-    let probe = CacheConfig {
+    let probe = MappingCacheConfig {
         zero_is_free: false,
         floor_count: 0,
         ..probe
@@ -211,7 +211,7 @@ fn group(config: &CacheConfig) -> HashMap<Key, usize> {
             let mapping = |key| Mapping {
                 key,
                 place: place(0),
-                version: Version::NONE,
+                version: MapVersion::NONE,
             };
             cache.put(cache.locate(*other), mapping(*other), Admission::Always);
             let put = cache.put(cache.locate(key), mapping(key), Admission::Always);
@@ -229,7 +229,7 @@ fn group(config: &CacheConfig) -> HashMap<Key, usize> {
 }
 
 fn random_mapping(random: &mut Pcg64, is_versioned: bool) -> Mapping {
-    let version = Version(if is_versioned {
+    let version = MapVersion(if is_versioned {
         random.random_range(0..9)
     } else {
         0
@@ -242,7 +242,7 @@ fn random_mapping(random: &mut Pcg64, is_versioned: bool) -> Mapping {
     }
 }
 
-fn compare(config: CacheConfig, seed: u64) {
+fn compare(config: MappingCacheConfig, seed: u64) {
     let mut random = Pcg64::seed_from_u64(seed);
     let (mut cache, mut twin) = (Cache::new(&config), Twin::new(config));
     for step in 0..STEPS {
@@ -282,16 +282,16 @@ fn compare(config: CacheConfig, seed: u64) {
 #[test]
 fn a_direct_mapped_cache_is_the_twin() {
     for (capacity, seed) in [(0, 1), (1, 2), (7, 3), (12, 4), (64, 5)] {
-        compare(CacheConfig::new(capacity), seed);
+        compare(MappingCacheConfig::new(capacity), seed);
     }
 }
 
 #[test]
 fn the_artifacts_cache_is_the_twin() {
     for (capacity, seed) in [(1, 11), (12, 12), (64, 13)] {
-        let config = CacheConfig::new(capacity);
+        let config = MappingCacheConfig::new(capacity);
         compare(
-            CacheConfig {
+            MappingCacheConfig {
                 clears_on_refresh: true,
                 zero_is_free: true,
                 ..config
@@ -304,10 +304,10 @@ fn the_artifacts_cache_is_the_twin() {
 #[test]
 fn a_set_associative_cache_is_the_twin() {
     for (capacity, ways, seed) in [(1, 4, 21), (8, 2, 22), (13, 4, 23), (32, 16, 24)] {
-        let config = CacheConfig::new(capacity);
+        let config = MappingCacheConfig::new(capacity);
         let hash = IndexHash::Mixed;
         compare(
-            CacheConfig {
+            MappingCacheConfig {
                 ways,
                 hash,
                 seed: 77,
@@ -321,10 +321,10 @@ fn a_set_associative_cache_is_the_twin() {
 #[test]
 fn a_versioned_cache_is_the_twin() {
     for (capacity, ways, seed) in [(4, 1, 31), (12, 4, 32), (64, 4, 33)] {
-        let config = CacheConfig::new(capacity);
+        let config = MappingCacheConfig::new(capacity);
         // Enough floors that no two of these keys and places share one.
         compare(
-            CacheConfig {
+            MappingCacheConfig {
                 ways,
                 floor_count: 1 << 22,
                 ..config
@@ -337,13 +337,13 @@ fn a_versioned_cache_is_the_twin() {
 /// With few floors a cache may refuse more than the twin, but never believes a wrong mapping.
 #[test]
 fn shared_floors_refuse_too_much_and_never_too_little() {
-    let config = CacheConfig {
+    let config = MappingCacheConfig {
         floor_count: 3,
-        ..CacheConfig::new(64)
+        ..MappingCacheConfig::new(64)
     };
     let mut random = Pcg64::seed_from_u64(41);
     let mut cache = Cache::new(&config);
-    let mut wrong: HashMap<(Key, Address), Version> = HashMap::new();
+    let mut wrong: HashMap<(Key, Address), MapVersion> = HashMap::new();
     let mut refused = 0;
     for _ in 0..STEPS {
         let mapping = random_mapping(&mut random, true);

@@ -12,18 +12,18 @@ fn tags_that_a_host_sets_on_its_own_packets_are_ignored_and_counted() {
     for profile in PROFILES {
         for (to, is_new, count) in [(gateway(0), true, 3), (host(2, 0), false, 5)] {
             let mut honest = packet(key(1), host(0, 0), key(2), to);
-            data_mut(&mut honest).tags.resolved_version = Version::NONE;
+            data_mut(&mut honest).tags.resolved_version = MapVersion::NONE;
             let mut forged = honest;
             let tags = &mut data_mut(&mut forged).tags;
             tags.origin = Some(host(2, 1));
             tags.carried = spilled(mapping(key(5), host(0, 0)));
             tags.misdelivery = Some(Stale {
                 place: host(2, 1),
-                version: Version(9),
+                version: MapVersion(9),
             });
             if !is_new {
                 tags.hit = Some(SwitchId(CORE));
-                tags.resolved_version = Version(u64::MAX);
+                tags.resolved_version = MapVersion(u64::MAX);
             }
             let mut tor = roomy(TOR, profile);
             teach(&mut tor, TOR, &[mapping(key(6), host(2, 1))]);
@@ -44,7 +44,7 @@ fn a_packet_that_came_back_to_its_own_host_is_tagged() {
         let mut tor = roomy(TOR, profile);
         teach(&mut tor, TOR, &[mapping(key(2), host(0, 0))]);
         let mut sent = packet(key(1), host(0, 0), key(2), gateway(0));
-        data_mut(&mut sent).tags.resolved_version = Version::NONE;
+        data_mut(&mut sent).tags.resolved_version = MapVersion::NONE;
         enter(&mut tor, &mut sent, host(0, 0));
         assert_eq!(sent.outer_destination, host(0, 0));
         let mut agent = HostAgent::new(host(0, 0), profile, directory());
@@ -105,10 +105,10 @@ fn a_pretended_misdelivery_harms_no_mapping_to_another_host() {
         let mut lie = packet(key(1), host(2, 0), key(2), gateway(0));
         let tags = &mut data_mut(&mut lie).tags;
         tags.hit = Some(SwitchId(SPINE));
-        tags.resolved_version = Version(u64::MAX);
+        tags.resolved_version = MapVersion(u64::MAX);
         tags.misdelivery = Some(Stale {
             place: host(1, 1),
-            version: Version(9),
+            version: MapVersion(9),
         });
         enter(&mut tor, &mut lie, host(0, 0));
         assert_eq!(cached(&tor, key(2)), Some(host(1, 1)));
@@ -127,7 +127,7 @@ fn a_pretended_misdelivery_harms_no_mapping_to_another_host() {
 #[test]
 fn a_host_cannot_teach_destinations() {
     let mut lie = packet(key(1), host(0, 0), key(2), host(2, 0));
-    data_mut(&mut lie).tags.resolved_version = Version(u64::MAX);
+    data_mut(&mut lie).tags.resolved_version = MapVersion(u64::MAX);
     enter(&mut roomy(TOR, Profile::Plus), &mut lie, host(0, 0));
     let mut spine = roomy(SPINE, Profile::Plus);
     pass(&mut spine, &mut lie);
@@ -139,7 +139,7 @@ fn a_host_cannot_teach_destinations() {
 #[test]
 fn a_host_cannot_teach_sources_of_another_host() {
     let mut lie = packet(key(1), host(2, 0), key(2), gateway(0));
-    data_mut(&mut lie).tags.source_version = Version(u64::MAX);
+    data_mut(&mut lie).tags.source_version = MapVersion(u64::MAX);
     enter(&mut roomy(TOR, Profile::Plus), &mut lie, host(0, 0));
     let mut database = Database::new();
     database.place(key(2), host(1, 0));
@@ -166,7 +166,7 @@ fn a_switch_that_does_not_exist_is_not_told() {
 
 #[test]
 fn what_is_not_collected_is_bounded_and_counted() {
-    let without = SwitchConfig {
+    let without = AgentConfig {
         has_timestamp_vector: false,
         ..config(TOR, Profile::Paper, 8)
     };

@@ -203,7 +203,7 @@ fn two_stale_caches_do_not_keep_a_packet() {
         // On the way from each old host to the gateway, one switch maps to the other old host.
         let mut switches = [SPINE, GATEWAY_SPINE].map(|number| roomy(number, profile));
         for (index, number) in [SPINE, GATEWAY_SPINE].into_iter().enumerate() {
-            let version = Version(2 - index as u64);
+            let version = MapVersion(2 - index as u64);
             let wrong = Mapping {
                 version,
                 ..mapping(moved, places[1 - index])

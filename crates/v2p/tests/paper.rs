@@ -235,7 +235,7 @@ fn section_3_2_2_a_gateway_tor_tells_the_senders_tor_where_resolved_packets_go()
         assert_eq!(cached(&switch, key(3)), Some(host(2, 1)));
 
         let mut misdelivered = unresolved;
-        let (place, version) = (host(1, 1), Version(9));
+        let (place, version) = (host(1, 1), MapVersion(9));
         data_mut(&mut misdelivered).tags.misdelivery = Some(Stale { place, version });
         assert_eq!(taught(&mut switch, misdelivered, Ingress::Fabric), None);
         assert_eq!(switch.counters().learning_packets, 5);
@@ -383,7 +383,7 @@ fn returned(version: u64) -> Packet {
     let mut packet = packet(key(1), host(2, 0), key(2), gateway(0));
     let tags = &mut data_mut(&mut packet).tags;
     tags.hit = Some(SwitchId(SPINE));
-    tags.resolved_version = Version(version);
+    tags.resolved_version = MapVersion(version);
     packet
 }
 
@@ -399,7 +399,7 @@ fn section_3_3_the_tor_tags_what_comes_from_a_host_that_did_not_send_it() {
             enter(&mut switch, &mut returned, host(tor, 1)),
             Verdict::Forward
         );
-        let (place, version) = (host(tor, 1), Version(4));
+        let (place, version) = (host(tor, 1), MapVersion(4));
         assert_eq!(
             data(&returned).tags.misdelivery,
             Some(Stale { place, version })
@@ -415,7 +415,7 @@ fn section_3_3_a_tagged_packet_removes_the_stale_mapping_or_uses_another() {
         let mut stale = roomy(CORE, profile);
         teach(&mut stale, CORE, &[mapping(key(2), host(0, 1))]);
         let mut fresh = roomy(CORE, profile);
-        let version = Version(2);
+        let version = MapVersion(2);
         teach(
             &mut fresh,
             CORE,
@@ -439,7 +439,7 @@ fn section_3_3_a_tagged_packet_removes_the_stale_mapping_or_uses_another() {
         assert_eq!(fresh.counters().tagged_resolved, 1);
 
         let mut another = roomy(GATEWAY_SPINE, profile);
-        let version = Version(3);
+        let version = MapVersion(3);
         let newer = Mapping {
             version,
             ..mapping(key(2), host(2, 1))
@@ -535,7 +535,7 @@ fn section_3_3_the_host_returns_what_is_not_for_it_to_the_gateway() {
             (host(2, 0), INITIAL_TTL)
         );
         assert_eq!(data(&arrived).tags.misdelivery, None, "the ToR tags");
-        old.admit(key(2), Version(1));
+        old.admit(key(2), MapVersion(1));
         assert_eq!(old.handle_packet(&mut arrived), HostVerdict::Deliver);
     }
 }
@@ -600,7 +600,7 @@ fn section_4_a_host_that_sends_directly_leaves_the_access_bit_alone() {
 
 #[test]
 fn section_5_2_without_invalidations_only_tags_invalidate() {
-    let without = SwitchConfig {
+    let without = AgentConfig {
         sends_invalidations: false,
         ..config(TOR, Profile::Paper, 64)
     };
@@ -613,7 +613,7 @@ fn section_5_2_without_invalidations_only_tags_invalidate() {
 
 #[test]
 fn section_5_2_without_the_timestamp_vector_each_misdelivery_sends_one() {
-    let without = SwitchConfig {
+    let without = AgentConfig {
         has_timestamp_vector: false,
         ..config(TOR, Profile::Paper, 64)
     };

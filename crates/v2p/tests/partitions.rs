@@ -21,12 +21,12 @@ fn random_mapping(random: &mut Pcg64, tenants: u32) -> Mapping {
     Mapping {
         key,
         place: host(random.random_range(0..4), 0),
-        version: Version(random.random_range(0..7)),
+        version: MapVersion(random.random_range(0..7)),
     }
 }
 
 /// Compares with the slow twin: one cache for each partition, with as many lines.
-fn compare(config: CacheConfig, weights: &[(u32, u32)], rest: u32, seed: u64) {
+fn compare(config: MappingCacheConfig, weights: &[(u32, u32)], rest: u32, seed: u64) {
     let named = || {
         weights
             .iter()
@@ -37,7 +37,7 @@ fn compare(config: CacheConfig, weights: &[(u32, u32)], rest: u32, seed: u64) {
     cache.set_partitions(Some(partitions.clone()));
     let twin = |tenant| {
         let capacity_entries = partitions.lines_of(tenant, config.capacity_entries, config.ways);
-        Cache::new(&CacheConfig {
+        Cache::new(&MappingCacheConfig {
             capacity_entries,
             ..config
         })
@@ -80,14 +80,14 @@ fn compare(config: CacheConfig, weights: &[(u32, u32)], rest: u32, seed: u64) {
 
 #[test]
 fn a_partition_is_a_cache_of_its_own() {
-    let paper = CacheConfig::new(64);
-    let artifact = CacheConfig {
+    let paper = MappingCacheConfig::new(64);
+    let artifact = MappingCacheConfig {
         clears_on_refresh: true,
         zero_is_free: true,
         ..paper
     };
     // Enough floors that no two of these keys and places share one.
-    let plus = CacheConfig {
+    let plus = MappingCacheConfig {
         ways: 4,
         hash: IndexHash::Mixed,
         seed: 5,
@@ -104,12 +104,12 @@ fn a_partition_is_a_cache_of_its_own() {
 
 #[test]
 fn who_has_no_lines_is_told_so() {
-    let mut cache = Cache::new(&CacheConfig::new(8));
+    let mut cache = Cache::new(&MappingCacheConfig::new(8));
     cache.set_partitions(Some(Partitions::new([(vni(7), 1)], 0).unwrap()));
     let mapping = |vni| Mapping {
         key: tenant_key(vni, 1),
         place: host(0, 0),
-        version: Version::NONE,
+        version: MapVersion::NONE,
     };
     let (known, other) = (mapping(7), mapping(8));
     let set = cache.locate(other.key);
@@ -147,7 +147,7 @@ fn random_packet(random: &mut Pcg64, tenant: u32, switch: u32) -> (Packet, Ingre
             true => CarryReason::Spilled,
             false => CarryReason::Promoted,
         };
-        let (place, version) = (place(key), Version(1));
+        let (place, version) = (place(key), MapVersion(1));
         let mapping = Mapping {
             key,
             place,
@@ -173,7 +173,7 @@ fn a_tenant_with_lines_of_its_own_notices_no_other() {
     for profile in [Profile::Artifact, Profile::Paper, Profile::Plus] {
         for switch in 0..SWITCHES {
             let agent = |is_divided: bool| {
-                let config = SwitchConfig {
+                let config = AgentConfig {
                     learning_probability: 1.0,
                     ..config(switch, profile, 16)
                 };

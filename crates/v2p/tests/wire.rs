@@ -26,12 +26,12 @@ fn emitted(option: &OptionRepr) -> Vec<u8> {
 fn the_bytes_are_those_of_the_document() {
     let tags = Tags {
         hit: Some(SwitchId(0x0102_0304)),
-        source_version: Version(5),
-        resolved_version: Version(6),
+        source_version: MapVersion(5),
+        resolved_version: MapVersion(6),
         origin: Some(address(10, 1, 2, 3)),
         misdelivery: Some(Stale {
             place: address(10, 1, 4, 1),
-            version: Version(6),
+            version: MapVersion(6),
         }),
         carried: promoted(Mapping {
             key: Key {
@@ -39,7 +39,7 @@ fn the_bytes_are_those_of_the_document() {
                 address: ipv6("fd00::1"),
             },
             place: address(10, 1, 9, 9),
-            version: Version(7),
+            version: MapVersion(7),
         }),
     };
     #[rustfmt::skip]
@@ -72,7 +72,7 @@ fn the_bytes_are_those_of_the_document() {
 #[test]
 fn the_longest_option_fits_and_the_bound_is_exact() {
     let place = ipv6("fd00::9");
-    let version = Version(1);
+    let version = MapVersion(1);
     let key = Key {
         vni: Vni::MAX,
         address: place,
@@ -172,7 +172,7 @@ fn any_mapping() -> impl Strategy<Value = Mapping> {
         Mapping {
             key,
             place,
-            version: Version(version),
+            version: MapVersion(version),
         }
     })
 }
@@ -181,7 +181,7 @@ fn any_tags() -> impl Strategy<Value = Tags> {
     let stale = (any_address(), any::<u64>());
     let stale = stale.prop_map(|(place, version)| Stale {
         place,
-        version: Version(version),
+        version: MapVersion(version),
     });
     let carried = (any_mapping(), any::<bool>()).prop_map(|(mapping, is_promoted)| {
         let carried = if is_promoted {
@@ -191,7 +191,7 @@ fn any_tags() -> impl Strategy<Value = Tags> {
         };
         carried.unwrap()
     });
-    let version = || prop_oneof![Just(0), any::<u64>()].prop_map(Version);
+    let version = || prop_oneof![Just(0), any::<u64>()].prop_map(MapVersion);
     (
         prop::option::of(any::<u32>().prop_map(SwitchId)),
         version(),

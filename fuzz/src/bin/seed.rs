@@ -9,8 +9,8 @@ use anyhow::Context;
 use thalweg_packet::wire::{IpProtocol, MacAddress, PacketBuilder};
 use thalweg_v2p::wire::{Datagram, OptionRepr};
 use thalweg_v2p::{
-    Address, Body, Carried, CarryReason, Data, Key, Mapping, Packet, Stale, SwitchId, Tags,
-    Version, Vni,
+    Address, Body, Carried, CarryReason, Data, Key, MapVersion, Mapping, Packet, Stale, SwitchId,
+    Tags, Vni,
 };
 
 const SOURCE: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
@@ -102,7 +102,7 @@ fn ipv6_seeds() -> Vec<Seed> {
 fn v2p_bodies() -> anyhow::Result<[(&'static str, Body); 6]> {
     let place = Address::new(B6.into()).context("an address")?;
     let vni = Vni::new(42).context("an identifier")?;
-    let (address, version) = (Address::from_ipv4(A4), Version(7));
+    let (address, version) = (Address::from_ipv4(A4), MapVersion(7));
     let mapping = Mapping {
         key: Key { vni, address },
         place,

@@ -311,7 +311,7 @@ impl Story {
                 let mut outbox = growing_outbox();
                 let version = pipeline.version();
                 let _ = forward(pipeline, version, packet.clone(), &mut outbox);
-                (outbox.sent, outbox.to_controller, outbox.learned)
+                (outbox.sent, outbox.to_controller, outbox.stations_seen)
             });
             assert_eq!(grown, fresh, "{packet:?} after changes, and from scratch");
         }

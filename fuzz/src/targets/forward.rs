@@ -94,7 +94,7 @@ impl<'a> Caches<'a> {
             .process(&mut burst, Instant::ZERO, self.pipeline, &mut outbox);
         let is_right = outbox.sent == expected.sent
             && outbox.to_controller == expected.to_controller
-            && outbox.learned == expected.learned;
+            && outbox.stations_seen == expected.stations_seen;
         assert!(is_right, "port {port}: the answer to {frame:02x?} is stale");
     }
 }

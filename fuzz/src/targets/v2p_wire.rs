@@ -12,8 +12,8 @@ use thalweg_packet::Instant;
 use thalweg_packet::checksum::checksum;
 use thalweg_v2p::wire::{Datagram, EmitError, OptionRepr};
 use thalweg_v2p::{
-    Body, Database, Directory, GatewayAgent, HostAgent, Ingress, Packet, Profile, Role,
-    SwitchAgent, SwitchConfig, SwitchId, Verdict,
+    AgentConfig, Body, Database, Directory, GatewayAgent, HostAgent, Ingress, Packet, Profile,
+    Role, SwitchAgent, SwitchId, Verdict,
 };
 
 const PROFILES: [Profile; 3] = [Profile::Artifact, Profile::Paper, Profile::Plus];
@@ -85,7 +85,7 @@ fn hop(datagram: &Datagram<'_>, profile: Profile, role: Role) {
     for gateways in [vec![outer_destination], vec![outer_source]] {
         let switches = vec![outer_destination, outer_source];
         let directory = Arc::new(Directory::new(gateways, switches, []));
-        let config = SwitchConfig::new(SwitchId(0), outer_destination, role, profile, 2);
+        let config = AgentConfig::new(SwitchId(0), outer_destination, role, profile, 2);
         let mut agent = SwitchAgent::new(&config, directory.clone());
         for from in [
             Ingress::Fabric,

@@ -8,7 +8,7 @@
 //! The paper's GwCache represents Sailfish (Pan et al., SIGCOMM 2021) in that its caches are
 //! at the gateways; a controller fills Sailfish's.
 
-use thalweg_v2p::{Admission, Cache, CacheConfig, Mapping, Version};
+use thalweg_v2p::{Admission, Cache, MapVersion, Mapping, MappingCacheConfig};
 
 use super::{Question, Resolution};
 
@@ -19,10 +19,10 @@ pub(crate) struct LearningCache(Cache);
 impl LearningCache {
     /// Creates an empty cache of `entries` lines.
     pub(crate) fn new(entries: u32, seed: u32) -> LearningCache {
-        LearningCache(Cache::new(&CacheConfig {
+        LearningCache(Cache::new(&MappingCacheConfig {
             seed,
             zero_is_free: true,
-            ..CacheConfig::new(entries)
+            ..MappingCacheConfig::new(entries)
         }))
     }
 
@@ -36,7 +36,7 @@ impl LearningCache {
         let mapping = Mapping {
             key,
             place: question.outer_destination,
-            version: Version::NONE,
+            version: MapVersion::NONE,
         };
         self.0.put(set, mapping, Admission::Always);
         Resolution::AsIs

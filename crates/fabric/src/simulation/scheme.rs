@@ -1,6 +1,6 @@
 //! The schemes in a run: packets of hosts, switches without the protocol, and periodic work.
 
-use thalweg_v2p::{Address, Body, Data, INITIAL_TTL, Packet, Role, Tags, Version};
+use thalweg_v2p::{Address, Body, Data, INITIAL_TTL, MapVersion, Packet, Role, Tags};
 
 use super::hop::count_hit;
 use super::{Endpoint, Event, Simulation};
@@ -35,7 +35,7 @@ impl Simulation {
         } = self.flows[flow as usize];
         let version = self.database.version();
         let (place, versions, delay) = match known {
-            Known::Nothing => (gateway?, (source.version, Version::NONE), Time::ZERO),
+            Known::Nothing => (gateway?, (source.version, MapVersion::NONE), Time::ZERO),
             Known::At(place) => (place, (version, version), Time::ZERO),
             Known::Shared(delay) => (destination.place, (version, version), delay),
         };
@@ -246,7 +246,7 @@ impl Simulation {
     }
 
     /// Notes a machine's move: updates the database now or later. Returns its version.
-    pub(super) fn note_move(&mut self, machine: u32, place: Address) -> Version {
+    pub(super) fn note_move(&mut self, machine: u32, place: Address) -> MapVersion {
         if let Caches::Bluebird(tors) = &mut self.caches {
             for tor in tors.iter_mut().flatten() {
                 tor.catch_up(&self.database, self.now);
@@ -263,7 +263,7 @@ impl Simulation {
     }
 
     /// Updates the database, and the machine's cached place.
-    fn place(&mut self, machine: u32, place: Address) -> Version {
+    fn place(&mut self, machine: u32, place: Address) -> MapVersion {
         let machine = &mut self.machines.all[machine as usize];
         machine.place = place;
         self.database.place(machine.key(), place)

@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use thalweg_v2p::{Body, Counters, Data};
+use thalweg_v2p::{AgentCounters, Body, Data};
 
 use super::{Endpoint, Simulation};
 use crate::Time;
@@ -41,7 +41,7 @@ pub(super) struct Look {
     destination: NodeId,
     is_tagged: bool,
     is_carrying: bool,
-    counters: Option<Counters>,
+    counters: Option<AgentCounters>,
 }
 
 impl Simulation {
@@ -121,7 +121,7 @@ impl Simulation {
         })
     }
 
-    fn counters_of(&self, switch: NodeId) -> Option<Counters> {
+    fn counters_of(&self, switch: NodeId) -> Option<AgentCounters> {
         match &self.caches {
             Caches::Protocol(agents) => Some(*agents[switch.0 as usize].counters()),
             _ => None,
@@ -212,10 +212,10 @@ fn append(text: &mut String, what: &str) {
 }
 
 /// A count, and its meaning if it has risen.
-type Counted = (fn(&Counters) -> u64, &'static str);
+type Counted = (fn(&AgentCounters) -> u64, &'static str);
 
 /// The description of an agent's counts for one packet.
-fn difference(before: &Counters, now: &Counters) -> String {
+fn difference(before: &AgentCounters, now: &AgentCounters) -> String {
     let counts: [Counted; 15] = [
         (|of| of.hits, "hit"),
         (|of| of.misses, "miss"),
@@ -226,7 +226,7 @@ fn difference(before: &Counters, now: &Counters) -> String {
             "learned another place of the machine",
         ),
         (|of| of.evicted, "learned in place of another mapping"),
-        (Counters::refused, "did not learn"),
+        (AgentCounters::refused, "did not learn"),
         (|of| of.spilled, "spilled a mapping"),
         (|of| of.promoted, "promoted a mapping"),
         (|of| of.carried_lost, "threw away a carried mapping"),

@@ -14,7 +14,7 @@ use thalweg_packet::Instant;
 use crate::program::Program;
 use crate::program::ids::NodeId;
 use crate::run::Counts;
-use crate::run::engine::Engine;
+use crate::run::engine::Walk;
 use crate::run::frame::Frame;
 use crate::state::{Counter, Meter, State};
 
@@ -88,7 +88,7 @@ impl Cache {
             layout: &start.layout,
         };
         let mut work_left = u64::MAX;
-        let mut engine = Engine {
+        let mut engine = Walk {
             program,
             version: state.version,
             tables: &mut state.tables,

@@ -33,7 +33,7 @@ use crate::program::ids::{NodeId, TableId};
 use crate::program::narrow::Seen;
 use crate::program::table::{KeyPart, MatchKind};
 use crate::run::Fault;
-use crate::run::engine::{Engine, Stop, build_key};
+use crate::run::engine::{Stop, Walk, build_key};
 use crate::run::exact;
 use crate::run::frame::Frame;
 use crate::state::What;
@@ -137,7 +137,7 @@ impl Recorder {
     }
 }
 
-impl Engine<'_> {
+impl Walk<'_> {
     /// Runs a packet from a start to a stop point or the end, and records it.
     ///
     /// The recorder must have begun with the start's origins.

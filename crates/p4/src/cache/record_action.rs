@@ -5,7 +5,7 @@ use crate::program::cost::has_payload;
 use crate::program::expression::HeaderExpr;
 use crate::program::headers::Headers;
 use crate::program::ids::{ActionId, CalculationId, HeaderId};
-use crate::run::engine::{Engine, Stop};
+use crate::run::engine::{Stop, Walk};
 use crate::run::frame::Frame;
 
 use super::facts::StepFacts;
@@ -22,7 +22,7 @@ struct Primitive<'a> {
     operation: Operation,
 }
 
-impl Engine<'_> {
+impl Walk<'_> {
     /// Runs an action with its data, and records its primitives.
     pub(super) fn record_action(
         &mut self,

@@ -2,7 +2,7 @@
 
 use crate::program::ids::{ActionId, CounterId, NodeId, TableId};
 use crate::run::Fault;
-use crate::run::engine::{Engine, Stop};
+use crate::run::engine::{Stop, Walk};
 use crate::run::frame::Frame;
 
 /// No entry, member or group.
@@ -66,7 +66,7 @@ pub(crate) struct Operations {
     pub(crate) data: Vec<u64>,
 }
 
-impl Engine<'_> {
+impl Walk<'_> {
     /// Performs a segment's operations on a packet.
     ///
     /// # Errors

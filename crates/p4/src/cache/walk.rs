@@ -2,14 +2,14 @@
 
 use crate::program::control::Pipeline;
 use crate::program::ids::NodeId;
-use crate::run::engine::{Engine, Stop};
+use crate::run::engine::{Stop, Walk};
 use crate::run::frame::Frame;
 
 use super::record::Surroundings;
 use super::segment::End;
 use super::store::{Cache, Found};
 
-impl Engine<'_> {
+impl Walk<'_> {
     /// Walks a pipeline to its end, or until `exit`, by segments; records them where there are
     /// none.
     ///

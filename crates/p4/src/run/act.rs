@@ -6,12 +6,12 @@ use crate::program::action::{Step, Target};
 use crate::program::expression::{HeaderExpr, UnionExpr};
 use crate::program::ids::{ActionId, FieldId, HeaderId, UnionId};
 
-use super::engine::{Engine, Stop};
+use super::engine::{Stop, Walk};
 use super::exact::{self, Scope};
 use super::frame::Frame;
 use super::outcome::{ACTION_STEPS_MAX, DropReason, Fault};
 
-impl Engine<'_> {
+impl Walk<'_> {
     /// Runs an action with its data.
     pub(crate) fn act(
         &mut self,

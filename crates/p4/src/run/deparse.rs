@@ -4,7 +4,7 @@ use crate::program::calculation::{Algorithm, Calculation, Input};
 use crate::program::headers::{Field, Headers, Lane};
 use crate::program::ids::{FieldId, HeaderId};
 
-use super::engine::{Engine, Stop};
+use super::engine::{Stop, Walk};
 use super::exact::{self, Scope};
 use super::frame::Frame;
 use super::outcome::{DropReason, PACKET_BYTES_MAX};
@@ -199,7 +199,7 @@ pub(super) fn checksum_of(calculation: &Calculation, frame: &Frame) -> Option<u6
     Some(sum.checksum().into())
 }
 
-impl Engine<'_> {
+impl Walk<'_> {
     /// Verifies all checksums that apply, and returns whether all are right.
     ///
     /// # Errors

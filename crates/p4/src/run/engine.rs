@@ -24,7 +24,7 @@ use super::outcome::{Counts, DropReason, Fault};
 pub(crate) struct Stop(pub(crate) DropReason);
 
 /// The context of a pass: the program, the state in parts, and scratch lists.
-pub(crate) struct Engine<'a> {
+pub(crate) struct Walk<'a> {
     pub(crate) program: &'a Program,
     pub(crate) version: Version,
     pub(crate) tables: &'a mut [TableState],
@@ -84,7 +84,7 @@ pub enum TraceStep {
     Sent(u32, usize),
 }
 
-impl<'a> Engine<'a> {
+impl<'a> Walk<'a> {
     pub(crate) fn headers(&self) -> &'a Headers {
         &self.program.headers
     }

@@ -5,7 +5,7 @@ use crate::program::headers::Headers;
 use crate::program::ids::HeaderId;
 use crate::program::parser::{Case, Extracted, KEY_WORDS_MAX, KeyPart, ParserStep, State};
 
-use super::engine::{Engine, Stop};
+use super::engine::{Stop, Walk};
 use super::frame::Frame;
 use super::outcome::{DropReason, PARSER_STATES_MAX};
 
@@ -26,7 +26,7 @@ impl From<Stop> for Halt {
     }
 }
 
-impl Engine<'_> {
+impl Walk<'_> {
     /// Parses the packet. Returns the error number, 0 for none.
     pub(super) fn parse(&mut self, frame: &mut Frame) -> Result<u64, Stop> {
         frame.parsed_bytes = 0;

@@ -1,17 +1,17 @@
 //! Walks a pipeline and records it, for [`crate::behavior::cache`].
 //!
-//! It does exactly what [`Engine::walk`] does; a test compares the two.
+//! It does exactly what [`Walk::walk`] does; a test compares the two.
 
 use crate::behavior::cache::{Effect, Lookup, Record, Unfit, Uses};
 use crate::program::action::Step;
 use crate::program::control::{NodeKind, Pipeline};
 use crate::program::ids::{ActionId, TableId};
 
-use super::engine::{Engine, Stop};
+use super::engine::{Stop, Walk};
 use super::exact::Scope;
 use super::frame::Frame;
 
-impl Engine<'_> {
+impl Walk<'_> {
     /// Walks a pipeline to its end, or until `exit`, with a record.
     pub(super) fn walk_recorded(
         &mut self,
@@ -80,7 +80,7 @@ impl Engine<'_> {
         });
     }
 
-    /// Runs an action as [`Engine::act`], with a record.
+    /// Runs an action as [`Walk::act`], with a record.
     #[cold]
     pub(super) fn act_recorded(
         &mut self,

@@ -38,7 +38,7 @@ use thalweg_classifier::{BuiltIndex, IndexJob};
 
 use crate::training::TargetOwner;
 
-use super::engine::{Engine, Stop, TraceStep, spend};
+use super::engine::{Stop, TraceStep, Walk, spend};
 use super::frame::{Frame, Wishes};
 use super::outcome::{COPIES_MAX, Counts, DropReason, Fault, Outbox, PASSES_MAX, WORK_MAX};
 
@@ -797,8 +797,8 @@ impl Target {
         program: &'s Program,
         now: Instant,
         steps: Option<&'s mut Vec<TraceStep>>,
-    ) -> Engine<'s> {
-        Engine {
+    ) -> Walk<'s> {
+        Walk {
             program,
             version: self.state.version,
             tables: &mut self.state.tables,
@@ -847,7 +847,7 @@ pub(crate) fn walked(target: &mut Target, bytes: &[u8]) -> (Vec<u64>, Vec<u64>, 
     (parsed, frame.words, steps)
 }
 
-impl Engine<'_> {
+impl Walk<'_> {
     /// Parses the packet, verifies checksums, and writes errors to its metadata.
     fn parse_and_check(&mut self, frame: &mut Frame) -> Result<(), Stop> {
         let standard = &self.program.standard;

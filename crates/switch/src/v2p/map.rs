@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use thalweg_packet::PortId;
 use thalweg_packet::wire::MacAddress;
-use thalweg_v2p::{Address, Attachment, Database, Directory, Key, SwitchId, Version};
+use thalweg_v2p::{Address, Attachment, Database, Directory, Key, MapVersion, SwitchId};
 
 use super::{V2pError, V2pRole};
 
@@ -23,14 +23,14 @@ pub struct Machine {
     /// Its port at the host's switch; `None` on other switches.
     pub port: Option<PortId>,
     /// The map version with which it was put there.
-    pub since: Version,
+    pub since: MapVersion,
 }
 
 /// A fabric, at a version.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct V2pMap {
     /// Number of changes, from 1.
-    pub version: Version,
+    pub version: MapVersion,
     /// Gateways, in the order in which flows choose among them, and their attachments.
     pub gateways: Vec<(Address, Attachment)>,
     /// Switches with caches, by identifier: address and pod.

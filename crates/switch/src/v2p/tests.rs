@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 
 use thalweg_packet::wire::{ArpOperation, ArpRepr, ArpView, PacketBuilder};
-use thalweg_v2p::{Attachment, Key, Version, Vni};
+use thalweg_v2p::{Attachment, Key, MapVersion, Vni};
 
 use super::*;
 
@@ -45,7 +45,7 @@ fn machine(address: [u8; 4], host: [u8; 4], port: u32, since: u64) -> Machine {
         host: ip(host),
         mac: MacAddress([2, 7, 7, 7, 7, address[3]]),
         port: Some(PortId(MACHINE_PORT.0 + port)),
-        since: Version(since),
+        since: MapVersion(since),
     }
 }
 
@@ -56,7 +56,7 @@ fn map(version: u64, host: [u8; 4]) -> Arc<V2pMap> {
         pod: tor,
     };
     Arc::new(V2pMap {
-        version: Version(version),
+        version: MapVersion(version),
         gateways: vec![(ip(GATEWAY), at(3))],
         switches: (0..4)
             .map(|switch| (switch_address(switch), switch))

@@ -17,7 +17,7 @@ use thalweg_packet::Instant;
 use super::SwitchAgent;
 use crate::Address;
 use crate::cache::Invalidated;
-use crate::mapping::{Mapping, SwitchId, Version};
+use crate::mapping::{MapVersion, Mapping, SwitchId};
 use crate::packet::{Body, Data, Stale, Tags};
 
 impl SwitchAgent {
@@ -39,14 +39,14 @@ impl SwitchAgent {
             tags.misdelivery = Some(Stale { place, version });
             if source != host {
                 // The host cannot vouch for another host's machine.
-                tags.source_version = Version::NONE;
+                tags.source_version = MapVersion::NONE;
             }
             self.counters.misdelivered += 1;
         } else {
             forged += u64::from(tags.misdelivery.take().is_some());
             forged += u64::from(tags.hit.take().is_some());
-            forged += u64::from(tags.resolved_version != Version::NONE);
-            tags.resolved_version = Version::NONE;
+            forged += u64::from(tags.resolved_version != MapVersion::NONE);
+            tags.resolved_version = MapVersion::NONE;
         }
         self.counters.forged_tags += forged;
     }

@@ -59,9 +59,9 @@ pub(crate) struct Fabric {
 #[derive(Default)]
 pub(crate) struct Observer {
     /// For each key, the places it was at, each with its first version.
-    history: HashMap<Key, Vec<(Version, Address)>>,
+    history: HashMap<Key, Vec<(MapVersion, Address)>>,
     /// For each switch, key and place: the newest version that was reported or replaced as wrong.
-    wrong: HashMap<(usize, Key, Address), Version>,
+    wrong: HashMap<(usize, Key, Address), MapVersion>,
     /// Cached mappings that had been found wrong by the same switch before.
     pub(crate) reinstalled: u64,
     /// Cached mappings that were not true at their version.
@@ -112,7 +112,7 @@ impl Fabric {
     pub(crate) fn new(plan: Plan) -> Fabric {
         let directory = directory();
         let agent = |number: u32| {
-            let config = SwitchConfig {
+            let config = AgentConfig {
                 learning_probability: 0.5,
                 sends_invalidations: plan.sends_invalidations,
                 ..config(number, plan.profile, plan.entries)

@@ -85,10 +85,10 @@ pub(crate) fn directory() -> Arc<Directory> {
     Arc::new(Directory::new(gateways, switches, hosts))
 }
 
-pub(crate) fn config(switch: u32, profile: Profile, entries: u32) -> SwitchConfig {
+pub(crate) fn config(switch: u32, profile: Profile, entries: u32) -> AgentConfig {
     let (id, role) = (SwitchId(switch), role_of(switch));
-    let config = SwitchConfig::new(id, switch_address(switch), role, profile, entries);
-    SwitchConfig {
+    let config = AgentConfig::new(id, switch_address(switch), role, profile, entries);
+    AgentConfig {
         pod: pod_of(switch),
         ..config
     }
@@ -110,12 +110,12 @@ pub(crate) fn roomy(switch: u32, profile: Profile) -> SwitchAgent {
 pub(crate) fn packet(source: Key, from: Address, destination: Key, to: Address) -> Packet {
     let is_gateway = to == gateway(0) || to == gateway(1);
     let resolved_version = if is_gateway {
-        Version::NONE
+        MapVersion::NONE
     } else {
-        Version(1)
+        MapVersion(1)
     };
     let tags = Tags {
-        source_version: Version(1),
+        source_version: MapVersion(1),
         resolved_version,
         ..Tags::default()
     };
@@ -152,7 +152,7 @@ pub(crate) fn mapping(key: Key, place: Address) -> Mapping {
     Mapping {
         key,
         place,
-        version: Version(1),
+        version: MapVersion(1),
     }
 }
 
