@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use thalweg_packet::{Instant, PortId, standard as f};
-use thalweg_pipeline::text::{MAX_LINE_BYTES, Parser, PlacedChange, ReadError, Rules, TextError};
+use thalweg_pipeline::text::{
+    MAX_LINE_BYTES, Parser, PlacedChange, ReadError, Rules, TextError, TextErrors,
+};
 use thalweg_pipeline::{Action, Change, ChangeError, Config, Group, Operation, Output};
 use thalweg_switch::Engine;
 
@@ -386,7 +388,7 @@ impl Write for Bounded {
 }
 
 /// Lists all errors of a text, one per line.
-pub fn faults(errors: Vec<TextError>) -> anyhow::Error {
+pub fn faults(errors: TextErrors) -> anyhow::Error {
     let lines: Vec<String> = errors.iter().map(TextError::to_string).collect();
     bad_input(lines.join("\n"))
 }

@@ -41,7 +41,7 @@ mod print;
 mod shape;
 mod value;
 
-pub use error::{Place, ReadError, TextError};
+pub use error::{Place, ReadError, TextError, TextErrors};
 pub use file::{MAX_ERRORS, MAX_LINE_BYTES, Parser, PlacedChange, Rules};
 pub use intern::Interner;
 pub use print::{MegaflowStyle, print_effects, print_megaflow};
@@ -112,7 +112,7 @@ pub fn parse_datapath_flow(text: &str) -> Result<Match, TextError> {
 ///
 /// # Errors
 /// All faults of the text, at most [`MAX_ERRORS`]; nothing is loaded then.
-pub fn parse_rules(name: &str, text: &str) -> Result<Rules, Vec<TextError>> {
+pub fn parse_rules(name: &str, text: &str) -> Result<Rules, TextErrors> {
     Parser::new().parse_rules(name, text)
 }
 
@@ -120,7 +120,7 @@ pub fn parse_rules(name: &str, text: &str) -> Result<Rules, Vec<TextError>> {
 ///
 /// # Errors
 /// All faults of the text, at most [`MAX_ERRORS`]; nothing is loaded then.
-pub fn parse_groups(name: &str, text: &str) -> Result<Vec<Group>, Vec<TextError>> {
+pub fn parse_groups(name: &str, text: &str) -> Result<Vec<Group>, TextErrors> {
     Parser::new().parse_groups(name, text)
 }
 
@@ -137,6 +137,6 @@ pub fn parse_groups(name: &str, text: &str) -> Result<Vec<Group>, Vec<TextError>
 ///
 /// # Errors
 /// All faults of the text, at most [`MAX_ERRORS`]; nothing is loaded then.
-pub fn parse_changes(name: &str, text: &str) -> Result<Vec<PlacedChange>, Vec<TextError>> {
+pub fn parse_changes(name: &str, text: &str) -> Result<Vec<PlacedChange>, TextErrors> {
     Parser::new().parse_changes(name, text)
 }

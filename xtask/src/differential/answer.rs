@@ -121,12 +121,8 @@ impl Ours {
             floods: true,
         };
         let ports = (1..=ports).map(|port| Operation::SetPort(PortId(port), state));
-        let errors = |errors: Vec<text::TextError>| {
-            let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
-            anyhow::anyhow!("{}", lines.join("\n"))
-        };
-        let mut parsed = text::parse_rules("rules", rules).map_err(errors)?;
-        parsed.groups = text::parse_groups("groups", groups).map_err(errors)?;
+        let mut parsed = text::parse_rules("rules", rules)?;
+        parsed.groups = text::parse_groups("groups", groups)?;
         let operations = ports.chain(parsed.into_change().operations).collect();
         pipeline.apply(&Change { operations }, Instant::ZERO)?;
         Ok(Ours { pipeline })

@@ -132,6 +132,41 @@ fn used_by(lines: usize) -> String {
     }
 }
 
+/// The faults of a text, in its order; one at least.
+///
+/// As an error it prints one fault a line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TextErrors(pub Vec<TextError>);
+
+impl std::fmt::Display for TextErrors {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (index, error) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "\n" };
+            write!(f, "{separator}{error}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for TextErrors {}
+
+impl std::ops::Deref for TextErrors {
+    type Target = [TextError];
+
+    fn deref(&self) -> &[TextError] {
+        &self.0
+    }
+}
+
+impl IntoIterator for TextErrors {
+    type Item = TextError;
+    type IntoIter = std::vec::IntoIter<TextError>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
 /// Why a text read from a stream was refused; none of it was loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -140,8 +175,8 @@ pub enum ReadError {
     #[error(transparent)]
     Io(#[from] std::io::Error),
     /// The faults of the text.
-    #[error("the text has {} faults", .0.len())]
-    Text(Vec<TextError>),
+    #[error(transparent)]
+    Text(TextErrors),
 }
 
 /// A result of the parser.

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use super::datapath;
 use super::entry;
-use super::error::{Parsed, ReadError, TextError, WHOLE_TEXT};
+use super::error::{Parsed, ReadError, TextError, TextErrors, WHOLE_TEXT};
 use super::flow;
 use super::group;
 use super::intern::Interner;
@@ -180,7 +180,7 @@ impl<'a> Parser<'a> {
     ///
     /// # Errors
     /// All faults of the text, at most [`MAX_ERRORS`]; nothing is loaded then.
-    pub fn parse_rules(&mut self, name: &str, text: &str) -> Result<Rules, Vec<TextError>> {
+    pub fn parse_rules(&mut self, name: &str, text: &str) -> Result<Rules, TextErrors> {
         let mut rules = Rules::default();
         self.lines(name, text, |line, text, interner| {
             rules.take(line, text, interner, usize::MAX)
@@ -210,7 +210,7 @@ impl<'a> Parser<'a> {
     ///
     /// # Errors
     /// All faults of the text, at most [`MAX_ERRORS`]; nothing is loaded then.
-    pub fn parse_groups(&mut self, name: &str, text: &str) -> Result<Vec<Group>, Vec<TextError>> {
+    pub fn parse_groups(&mut self, name: &str, text: &str) -> Result<Vec<Group>, TextErrors> {
         let mut groups = Vec::new();
         self.lines(name, text, |line, text, interner| {
             groups.push(read_only_group(line, text, interner)?);
@@ -246,7 +246,7 @@ impl<'a> Parser<'a> {
         &mut self,
         name: &str,
         text: &str,
-    ) -> Result<Vec<PlacedChange>, Vec<TextError>> {
+    ) -> Result<Vec<PlacedChange>, TextErrors> {
         let mut changes = Changes::default();
         self.lines(name, text, |line, text, interner| {
             changes.take(line, text, interner, usize::MAX)
@@ -294,7 +294,7 @@ impl<'a> Parser<'a> {
         name: &str,
         text: &str,
         mut read: impl for<'l> FnMut(&'l Line<'l>, &'l str, &'l mut Interner) -> Parsed<()>,
-    ) -> Result<(), Vec<TextError>> {
+    ) -> Result<(), TextErrors> {
         let file: Arc<str> = name.into();
         let mut faults = Faults::default();
         for (index, text) in text.lines().enumerate() {
@@ -304,7 +304,7 @@ impl<'a> Parser<'a> {
         }
         match faults.errors.is_empty() {
             true => Ok(()),
-            false => Err(faults.errors),
+            false => Err(TextErrors(faults.errors)),
         }
     }
 
@@ -345,7 +345,7 @@ impl<'a> Parser<'a> {
         }
         match faults.errors.is_empty() {
             true => Ok(()),
-            false => Err(ReadError::Text(faults.errors)),
+            false => Err(ReadError::Text(TextErrors(faults.errors))),
         }
     }
 
@@ -527,13 +527,13 @@ impl Changes {
     }
 
     /// Returns all changes; fails if a bundle is still open.
-    fn close(self) -> Result<Vec<PlacedChange>, Vec<TextError>> {
+    fn close(self) -> Result<Vec<PlacedChange>, TextErrors> {
         match self.open {
             None => Ok(self.done),
-            Some((_, place)) => Err(vec![TextError::Syntax {
+            Some((_, place)) => Err(TextErrors(vec![TextError::Syntax {
                 place,
                 what: "this bundle is not closed; write `}` on a line of its own".into(),
-            }]),
+            }])),
         }
     }
 

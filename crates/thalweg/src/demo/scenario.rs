@@ -153,7 +153,7 @@ fn count_seen(sequence: &[u32], flows: usize) -> usize {
 }
 
 /// The first error. Generated text that does not read back is a bug; one message is enough.
-fn first_of(errors: Vec<thalweg_pipeline::text::TextError>) -> anyhow::Error {
+fn first_of(errors: thalweg_pipeline::text::TextErrors) -> anyhow::Error {
     let first = errors.first().map(ToString::to_string);
     anyhow!(
         "a generated text does not read back: {}",
