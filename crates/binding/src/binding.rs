@@ -15,14 +15,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use thalweg_control::{Catalog, Field, MatchKind, Problem, Table};
 use thalweg_p4::Program;
 use thalweg_p4::program::ids::{
     ActionId, CounterId, LearnListId, MeterId, ProfileId, RegisterId, TableId, ValueSetId,
 };
 use thalweg_p4::program::table::MatchKind as Kind;
-
-use crate::p4info::{Catalog, Field, MatchKind, Table};
-use crate::problem::Problem;
 
 type Result<T> = std::result::Result<T, Problem>;
 
@@ -32,65 +30,69 @@ const DEFAULT_SIZE: u32 = 1_024;
 
 /// The ids of P4Info mapped to those of the program.
 #[derive(Debug, Default)]
-pub(super) struct Binding {
-    pub(super) tables: BTreeMap<u32, BoundTable>,
-    pub(super) profiles: BTreeMap<u32, BoundProfile>,
-    pub(super) counters: BTreeMap<u32, CounterId>,
-    pub(super) meters: BTreeMap<u32, MeterId>,
-    pub(super) registers: BTreeMap<u32, RegisterId>,
-    pub(super) value_sets: BTreeMap<u32, BoundSet>,
+pub struct Binding {
+    /// Tables, by P4Info's number.
+    pub tables: BTreeMap<u32, BoundTable>,
+    pub(crate) profiles: BTreeMap<u32, BoundProfile>,
+    /// Counter arrays, by P4Info's number.
+    pub counters: BTreeMap<u32, CounterId>,
+    pub(crate) meters: BTreeMap<u32, MeterId>,
+    /// Register arrays, by P4Info's number.
+    pub registers: BTreeMap<u32, RegisterId>,
+    pub(crate) value_sets: BTreeMap<u32, BoundSet>,
     /// By the program's learn list: the digest.
-    pub(super) digests: BTreeMap<LearnListId, u32>,
+    pub digests: BTreeMap<LearnListId, u32>,
     /// Objects that the program lacks; invariant 1.
-    pub(super) absent: BTreeSet<u32>,
+    pub absent: BTreeSet<u32>,
     /// For absent registers, how many numbers each holds.
-    pub(super) absent_registers: BTreeMap<u32, usize>,
+    pub absent_registers: BTreeMap<u32, usize>,
 }
 
 /// The names of the program's errors, by number.
-pub(super) type ErrorNames = BTreeMap<u64, String>;
+pub(crate) type ErrorNames = BTreeMap<u64, String>;
 
 /// A table of the program.
 #[derive(Debug, Default)]
-pub(super) struct BoundTable {
+pub struct BoundTable {
     /// `None` if the program has no such table: it is absent, or always runs one action.
-    pub(super) table: Option<TableId>,
+    pub table: Option<TableId>,
     /// For each part of the program's key, the field of P4Info.
-    pub(super) parts: Vec<Part>,
-    pub(super) actions: BTreeMap<u32, ActionId>,
+    pub(crate) parts: Vec<Part>,
+    /// The program's actions, by P4Info's number.
+    pub actions: BTreeMap<u32, ActionId>,
 }
 
 /// A part of a key.
 #[derive(Clone, Debug)]
-pub(super) struct Part {
+pub(crate) struct Part {
     /// The index of the field in P4Info's key.
-    pub(super) field: usize,
-    pub(super) kind: Kind,
+    pub(crate) field: usize,
+    pub(crate) kind: Kind,
     /// The bits of the program's field.
-    pub(super) width: u32,
+    pub(crate) width: u32,
     /// For a slice, its lowest bit in the program's field.
-    pub(super) shift: u32,
+    pub(crate) shift: u32,
     /// The match kind in P4Info.
-    pub(super) asked: MatchKind,
+    pub(crate) asked: MatchKind,
     /// Number of bits in both fields.
     ///
     /// A slice has fewer bits than the program's field, a translated field has more.
-    pub(super) shared: u32,
+    pub(crate) shared: u32,
     /// The names of its values, if it is of type `error`.
-    pub(super) names: Option<Arc<ErrorNames>>,
+    pub(crate) names: Option<Arc<ErrorNames>>,
 }
 
 #[derive(Debug)]
-pub(super) struct BoundProfile {
-    pub(super) profile: ProfileId,
-    pub(super) actions: BTreeMap<u32, ActionId>,
+pub(crate) struct BoundProfile {
+    pub(crate) profile: ProfileId,
+    pub(crate) actions: BTreeMap<u32, ActionId>,
 }
 
 /// A value set, with the widths of a member's fields.
 #[derive(Debug)]
-pub(super) struct BoundSet {
-    pub(super) set: ValueSetId,
-    pub(super) widths: Vec<u32>,
+pub(crate) struct BoundSet {
+    pub(crate) set: ValueSetId,
+    pub(crate) widths: Vec<u32>,
 }
 
 impl Binding {
@@ -98,7 +100,7 @@ impl Binding {
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` if they do not belong to the same program.
-    pub(super) fn new(catalog: &Catalog, program: &Program) -> Result<Binding> {
+    pub fn new(catalog: &Catalog, program: &Program) -> Result<Binding> {
         let mut binding = Binding::default();
         let names = program.errors.names.iter();
         let names = Arc::new(names.map(|(code, name)| (*code, name.clone())).collect());

@@ -1,8 +1,12 @@
-//! Converts operations to the engine's updates, and the engine's values to ours.
+//! Converts operations to a program's updates, and a program's values to P4Runtime's.
 
 use std::collections::BTreeMap;
 
 use num_bigint::BigUint;
+use thalweg_control::{
+    ActionCall, ActionRef, CloneSession, Code, Count, EntryKey, EntryRef, Match, MatchKind,
+    Operation, Problem, Rates, Replica, Value,
+};
 use thalweg_p4::Program;
 use thalweg_p4::program::ids::{ActionId, ProfileId, TableId};
 use thalweg_p4::program::table::{Match as P4Match, MatchKind as Kind};
@@ -11,14 +15,7 @@ use thalweg_p4::state::{
     TableEntry, Update, WriteError,
 };
 
-use super::binding::{Binding, BoundTable, ErrorNames, Part};
-use crate::change::{
-    ActionCall, ActionRef, CloneSession, Count, EntryKey, EntryRef, Match, Operation, Rates,
-    Replica,
-};
-use crate::p4info::MatchKind;
-use crate::problem::{Code, Problem};
-use crate::value::Value;
+use crate::binding::{Binding, BoundTable, ErrorNames, Part};
 
 type Result<T> = std::result::Result<T, Problem>;
 
@@ -29,14 +26,20 @@ const MAX_CELLS: u64 = 1 << 20;
 const SDN_PORT_CPU: u32 = 0xffff_fffd;
 
 /// Converts operations to updates.
-pub(super) struct Converter<'a> {
-    pub(super) binding: &'a Binding,
-    pub(super) cpu_port: Option<u32>,
+pub struct Converter<'a> {
+    /// The numbers and indices of the program.
+    pub binding: &'a Binding,
+    /// The port of the controller, if the switch has one.
+    pub cpu_port: Option<u32>,
 }
 
 impl Converter<'_> {
+    /// Appends the updates that do an operation.
+    ///
+    /// # Errors
+    /// If the program cannot do it. Then some of its updates may have been appended.
     // One match, with an arm for each kind of operation.
-    pub(super) fn push(&self, operation: &Operation, updates: &mut Vec<Update>) -> Result<()> {
+    pub fn push(&self, operation: &Operation, updates: &mut Vec<Update>) -> Result<()> {
         match operation {
             Operation::InsertEntry { table, key, action } => {
                 let (id, entry) = self.entry(*table, key, action)?;
@@ -208,15 +211,15 @@ impl Converter<'_> {
             matches,
             priority,
             action,
-            // The session handles the time-out; the engine only records when an entry was last
+            // The session handles the time-out; the program only records when an entry was last
             // hit.
             idle_timeout_ns: 0,
         };
         Ok((id, entry))
     }
 
-    /// A table, with an entry's match and priority in the engine's form.
-    pub(super) fn key(&self, table: u32, key: &EntryKey) -> Result<(TableId, Vec<P4Match>, u32)> {
+    /// A table, with an entry's match and priority in the program's form.
+    pub fn key(&self, table: u32, key: &EntryKey) -> Result<(TableId, Vec<P4Match>, u32)> {
         let bound = self.table(table)?;
         let id = id_of(bound)?;
         let matches = bound.parts.iter().map(|part| part_of(part, key));
@@ -323,8 +326,8 @@ fn error_of(names: &ErrorNames, matched: &Match) -> Result<P4Match> {
     }
 }
 
-/// Converts a key of the engine, with its parts in the order of P4Info's fields.
-pub(super) fn key_from(bound: &BoundTable, matches: &[P4Match], priority: u32) -> EntryKey {
+/// Converts a key of the program, with its parts in the order of P4Info's fields.
+pub fn key_from(bound: &BoundTable, matches: &[P4Match], priority: u32) -> EntryKey {
     let mut found = vec![Match::Any; bound.parts.len()];
     for (part, matched) in bound.parts.iter().zip(matches) {
         found[part.field] = match_from(part, matched);
@@ -367,8 +370,8 @@ fn name_of(names: &ErrorNames, number: &BigUint) -> Value {
     Value::shortest(name.unwrap_or_else(|| number.to_string()).as_bytes())
 }
 
-/// Converts an action call of the engine; `None` if the table has no such action.
-pub(super) fn call_from(
+/// Converts an action call of the program; `None` if the table has no such action.
+pub fn call_from(
     actions: &BTreeMap<u32, ActionId>,
     program: &Program,
     call: &P4Call,
@@ -382,8 +385,8 @@ pub(super) fn call_from(
     })
 }
 
-/// The answer to a refusal of the engine.
-pub(super) fn problem_of(error: &WriteError) -> Problem {
+/// The answer to a refusal of the program's state.
+pub fn problem_of(error: &WriteError) -> Problem {
     let code = match error {
         WriteError::AlreadyExists(_) => Code::AlreadyExists,
         WriteError::NotFound(_) => Code::NotFound,
@@ -396,7 +399,8 @@ pub(super) fn problem_of(error: &WriteError) -> Problem {
     Problem::new(code, error.to_string())
 }
 
-pub(super) fn value_of(number: &BigUint) -> Value {
+/// A number as P4Runtime writes it.
+pub fn value_of(number: &BigUint) -> Value {
     Value::shortest(&number.to_bytes_be())
 }
 

@@ -25,11 +25,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use thalweg_control::proto::p4::config::v1 as info;
+use thalweg_control::proto::p4::config::v1::p4_ids::Prefix;
 use thalweg_p4::Program;
 use thalweg_p4::program::table::{KeyPart, MatchKind, Table};
-
-use crate::proto::p4::config::v1 as info;
-use crate::proto::p4::config::v1::p4_ids::Prefix;
 
 /// The bits of an id below its kind.
 const NAME_BITS: u32 = 0xff_ffff;

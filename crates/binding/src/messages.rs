@@ -15,6 +15,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use num_bigint::BigUint;
+use thalweg_control::proto::p4::v1 as p4;
+use thalweg_control::proto::p4::v1::entity::Entity as Kinds;
+use thalweg_control::proto::p4::v1::update::Type;
+use thalweg_control::{
+    Catalog, Code, Counter as CounterInfo, Match, MatchKind, Problem, Value, messages_of,
+};
 use thalweg_p4::Program;
 use thalweg_p4::commands::Command;
 use thalweg_p4::program::ids::{ActionId, ProfileId, TableId, ValueSetId};
@@ -23,15 +29,8 @@ use thalweg_p4::state::{
     ActionCall, Counter, EntryAction, MeterRates, Mirror, Mode, Replica, TableEntry, Update,
 };
 
-use super::binding::{Binding, BoundProfile, BoundTable, Part};
-use super::convert::{call_from, key_from, value_of};
-use crate::change::Match;
-use crate::p4info::{Catalog, Counter as CounterInfo};
-use crate::problem::{Code, Problem};
-use crate::proto::p4::v1 as p4;
-use crate::proto::p4::v1::entity::Entity as Kinds;
-use crate::proto::p4::v1::update::Type;
-use crate::store::messages_of;
+use crate::binding::{Binding, BoundProfile, BoundTable, Part};
+use crate::convert::{call_from, key_from, value_of};
 
 type Result<T> = std::result::Result<T, Problem>;
 
@@ -247,9 +246,9 @@ impl<'a> Messages<'a> {
         let key = key_from(bound, &matches, 0);
         let fields = &self.catalog.tables[&id].fields;
         let asked = fields.iter().zip(&key.matches).map(|(field, own)| {
-            let ones = || crate::Value::ones(field.width);
+            let ones = || Value::ones(field.width);
             match own {
-                Match::Exact(value) if field.kind == crate::MatchKind::Ternary => {
+                Match::Exact(value) if field.kind == MatchKind::Ternary => {
                     Match::Masked(value.clone(), ones())
                 }
                 own => own.clone(),

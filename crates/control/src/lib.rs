@@ -17,12 +17,10 @@
 
 mod arbitration;
 mod batch;
-mod cache_table;
 mod change;
 mod client;
 mod device;
 mod digests;
-mod engine;
 mod idle;
 pub mod model;
 mod p4info;
@@ -36,26 +34,22 @@ mod target;
 mod value;
 
 pub use arbitration::StreamId;
-pub use cache_table::{CacheTable, report_numbers};
 pub use change::{
     ActionCall, ActionRef, Change, CloneSession, Count, EntryKey, EntryRef, GroupMember, Match,
     Operation, Rates, Replica,
 };
-pub use client::{Client, ClientConfig, ClientError, ClientFiles, KeepError, Keeping};
+pub use client::{Client, ClientConfig, ClientError, ClientFiles};
 pub use device::{API_VERSION, Device, DeviceConfig, DeviceCounters, ReadAnswer, StreamEvent};
-pub use engine::{
-    Burst, Clock, Engine, EngineConfig, Forwarder, Messages, messages_for, open_tables,
-};
 pub use p4info::{
     Action, Catalog, Counter, Digest, Field, InfoError, MAX_WIDTH, Marker, MatchKind, Meter,
-    PacketHeader, Parameter, Profile, ReadError, Register, Scope, Shape, Table, ValueSet, derive,
-    read, read_text, to_text, with_cache,
+    PacketHeader, Parameter, Profile, ReadError, Register, Scope, Shape, Table, ValueSet, read,
+    read_text, to_text,
 };
 pub use problem::{Code, Failure, Problem, Verdicts};
 pub use server::{
     Listen, ListenError, Notices, Server, ServerConfig, ServerCounters, ServerError, ServerLimits,
     TlsError, TlsFiles, Wire,
 };
-pub use store::Reading;
+pub use store::{Reading, messages_of};
 pub use target::{EntryState, Initial, InitialEntry, Refusal, Side, Target};
 pub use value::{BadValue, Value};

@@ -1,6 +1,6 @@
 //! A data plane that forwards nothing and stores all writes, for tests of sessions.
 //!
-//! It is the simple twin of the engine: a map for each kind of row. It does a change on a copy
+//! It is the simple twin of a data plane: a map for each kind of row. It does a change on a copy
 //! of everything, which replaces the original if the whole change succeeded. It also checks
 //! what a session promises: it panics if an operation inserts an existing row or deletes a
 //! missing one.

@@ -6,7 +6,7 @@
 //! the older state.
 //!
 //! There are two implementations: [`Model`](crate::model::Model), which only stores writes, for
-//! tests of sessions, and the engine, which runs programs.
+//! tests of sessions, and the `P4Plane` of the crate `switch`, which runs programs.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

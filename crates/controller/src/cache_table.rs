@@ -15,13 +15,12 @@
 
 use bytes::Bytes;
 use num_bigint::BigUint;
+use thalweg_control::proto::p4::config::v1 as info;
+use thalweg_control::proto::p4::v1 as p4;
+use thalweg_control::proto::p4::v1::entity::Entity as Kind;
+use thalweg_control::proto::p4::v1::p4_data::Data;
+use thalweg_control::proto::p4::v1::update::Type;
 use thalweg_p4::behavior::transform::{Operation, PREFIX, Plan};
-
-use crate::proto::p4::config::v1 as info;
-use crate::proto::p4::v1 as p4;
-use crate::proto::p4::v1::entity::Entity as Kind;
-use crate::proto::p4::v1::p4_data::Data;
-use crate::proto::p4::v1::update::Type;
 
 /// The P4Info ids of a cache table and the objects around it.
 #[derive(Clone, PartialEq, Eq, Debug)]

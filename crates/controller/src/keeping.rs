@@ -17,19 +17,18 @@
 
 use std::time::{Duration, Instant};
 
+use thalweg_binding::Messages;
+use thalweg_control::proto::p4::config::v1::P4Info;
+use thalweg_control::proto::p4::v1 as p4;
+use thalweg_control::proto::p4::v1::stream_message_request::Update as Request;
+use thalweg_control::proto::p4::v1::stream_message_response::Update as Response;
+use thalweg_control::{Catalog, Client, ClientError, Code, Failure, Problem};
 use thalweg_p4::behavior::transform::{Keeper, KeeperCounts, changed_by, transform};
 use thalweg_p4::commands::Command;
 use thalweg_p4::{LoadError, Program};
 
-use super::{Client, ClientError};
 use crate::cache_table::{CacheTable, report_numbers};
-use crate::engine::Messages;
-use crate::p4info::{Catalog, with_cache};
-use crate::problem::{Code, Failure, Problem};
-use crate::proto::p4::config::v1::P4Info;
-use crate::proto::p4::v1 as p4;
-use crate::proto::p4::v1::stream_message_request::Update as Request;
-use crate::proto::p4::v1::stream_message_response::Update as Response;
+use crate::p4info::with_cache;
 
 /// How the switch sends lists of reports: their maximum size and its time-outs.
 const LIST: p4::digest_entry::Config = p4::digest_entry::Config {

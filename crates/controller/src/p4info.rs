@@ -1,7 +1,7 @@
 //! Adds the cache (B-Cache) to the P4Info of a program.
 
-use crate::proto::p4::config::v1 as info;
-use crate::proto::p4::config::v1::p4_ids::Prefix;
+use thalweg_control::proto::p4::config::v1 as info;
+use thalweg_control::proto::p4::config::v1::p4_ids::Prefix;
 use thalweg_p4::behavior::transform::{PREFIX, Plan};
 
 /// Bits of the epoch; the next constant has those of the detector's counters.

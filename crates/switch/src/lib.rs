@@ -35,7 +35,9 @@ pub use audit::Audit;
 pub use engine::{Config, Engine, EngineError, Removal, RemovalReason, Step, Update};
 pub use long_work::{LongWork, LongWorkStatistics};
 pub use message::PacketIn;
-pub use p4::{P4Config, P4Switch, P4Totals, P4Waker};
+pub use p4::{
+    P4Burst, P4Clock, P4Config, P4Forwarder, P4Plane, P4PlaneConfig, P4Switch, P4Totals, P4Waker,
+};
 pub use ports::SwitchPort;
 pub use replace::replacement;
 pub use switch::{Interrupter, Switch, SwitchConfig, SwitchError};

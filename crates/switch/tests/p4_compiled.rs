@@ -5,7 +5,7 @@
 
 #[allow(
     dead_code,
-    reason = "the programs are the engine's; this file uses a part"
+    reason = "the programs are those of the crate p4; this file uses a part"
 )]
 #[path = "../../p4/tests/own/bed.rs"]
 mod bed;
@@ -15,16 +15,16 @@ use std::sync::Arc;
 use bed::{argument, assign, bare, call, hex, standard, with_tables};
 use bytes::Bytes;
 use serde_json::{Value, json};
+use thalweg_binding::derive;
 use thalweg_control::proto::p4::config::v1 as info;
 use thalweg_control::proto::p4::v1 as p4;
 use thalweg_control::proto::p4::v1::entity::Entity as Kind;
 use thalweg_control::proto::p4::v1::set_forwarding_pipeline_config_request::Action as SetAction;
 use thalweg_control::proto::p4::v1::update::Type;
-use thalweg_control::{
-    Code, Device, DeviceConfig, Engine, EngineConfig, Failure, Forwarder, StreamId, derive,
-};
+use thalweg_control::{Code, Device, DeviceConfig, Failure, StreamId};
 use thalweg_p4::{Config, Outbox, Program};
 use thalweg_packet::Instant;
+use thalweg_switch::{P4Forwarder, P4Plane, P4PlaneConfig};
 
 /// A part of a table's key: its field and match kind.
 type Part = (&'static str, &'static str);
@@ -118,21 +118,21 @@ fn preinitialized(info: &mut info::P4Info) {
 }
 
 struct Bed {
-    device: Device<Engine>,
-    forwarder: Forwarder,
+    device: Device<P4Plane>,
+    forwarder: P4Forwarder,
     pipeline: p4::ForwardingPipelineConfig,
 }
 
-fn device(cpu_port: Option<u32>) -> (Device<Engine>, Forwarder) {
-    let config = EngineConfig {
+fn device(cpu_port: Option<u32>) -> (Device<P4Plane>, P4Forwarder) {
+    let config = P4PlaneConfig {
         program: Config::default(),
         traversals: None,
         behaviors: None,
         cpu_port,
         clock: Arc::new(|| Instant::ZERO),
     };
-    let (engine, forwarder) = Engine::new(config, || {});
-    let mut device = Device::new(DeviceConfig::default(), engine);
+    let (plane, forwarder) = P4Plane::new(config, || {});
+    let mut device = Device::new(DeviceConfig::default(), plane);
     let update = p4::MasterArbitrationUpdate {
         device_id: 1,
         election_id: Some(p4::Uint128 { high: 0, low: 1 }),

@@ -4,14 +4,14 @@
 
 use std::sync::Arc;
 
+use thalweg_binding::{derive, messages_for};
 use thalweg_control::proto::p4::v1 as p4;
 use thalweg_control::proto::p4::v1::entity::Entity as Kind;
-use thalweg_control::{
-    Catalog, Device, DeviceConfig, Engine, EngineConfig, Forwarder, derive, messages_for,
-};
+use thalweg_control::{Catalog, Device, DeviceConfig};
 use thalweg_p4::commands::{self, Command};
 use thalweg_p4::{Config, Outbox, Program, Target};
 use thalweg_packet::Instant;
+use thalweg_switch::{P4Forwarder, P4Plane, P4PlaneConfig};
 
 const PROGRAM: &str = include_str!("../../p4/testdata/router.json");
 const COMMANDS: &str = include_str!("../../p4/testdata/router.cmds");
@@ -35,22 +35,22 @@ fn catalog() -> Catalog {
     Catalog::new(&derive(&program())).expect("what is derived is right")
 }
 
-fn device(text: &str) -> (Device<Engine>, Forwarder) {
+fn device(text: &str) -> (Device<P4Plane>, P4Forwarder) {
     device_of(PROGRAM, text)
 }
 
-fn device_of(json: &str, text: &str) -> (Device<Engine>, Forwarder) {
+fn device_of(json: &str, text: &str) -> (Device<P4Plane>, P4Forwarder) {
     let program = Program::from_json(json).expect("a program");
     let info = derive(&program);
-    let config = EngineConfig {
+    let config = P4PlaneConfig {
         program: Config::default(),
         traversals: None,
         behaviors: None,
         cpu_port: None,
         clock: Arc::new(|| Instant::ZERO),
     };
-    let (engine, forwarder) = Engine::new(config, || {});
-    let mut device = Device::new(DeviceConfig::default(), engine);
+    let (plane, forwarder) = P4Plane::new(config, || {});
+    let mut device = Device::new(DeviceConfig::default(), plane);
     let pipeline = p4::ForwardingPipelineConfig {
         p4info: Some(info.clone()),
         p4_device_config: json.as_bytes().to_vec().into(),
@@ -67,7 +67,7 @@ fn device_of(json: &str, text: &str) -> (Device<Engine>, Forwarder) {
 }
 
 /// Reads all entries and sessions as a controller.
-fn read(device: &mut Device<Engine>) -> Vec<Kind> {
+fn read(device: &mut Device<P4Plane>) -> Vec<Kind> {
     use p4::packet_replication_engine_entry::Type;
     let session = p4::PacketReplicationEngineEntry {
         r#type: Some(Type::CloneSessionEntry(p4::CloneSessionEntry::default())),
@@ -77,7 +77,7 @@ fn read(device: &mut Device<Engine>) -> Vec<Kind> {
 }
 
 /// Reads everything of some kinds.
-fn read_kinds(device: &mut Device<Engine>, kinds: impl IntoIterator<Item = Kind>) -> Vec<Kind> {
+fn read_kinds(device: &mut Device<P4Plane>, kinds: impl IntoIterator<Item = Kind>) -> Vec<Kind> {
     let entity = |kind| p4::Entity { entity: Some(kind) };
     let (messages, end) = device.handle_read(&p4::ReadRequest {
         device_id: 1,
@@ -90,7 +90,7 @@ fn read_kinds(device: &mut Device<Engine>, kinds: impl IntoIterator<Item = Kind>
 }
 
 /// Reads all members, groups and value sets.
-fn read_profiles(device: &mut Device<Engine>) -> Vec<Kind> {
+fn read_profiles(device: &mut Device<P4Plane>) -> Vec<Kind> {
     let kinds = [
         Kind::ActionProfileMember(p4::ActionProfileMember::default()),
         Kind::ActionProfileGroup(p4::ActionProfileGroup::default()),

@@ -7,10 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use thalweg_binding::derive;
 use thalweg_control::proto::p4::config::v1::{P4Info, Preamble};
-use thalweg_control::{Catalog, Engine, EngineConfig, Target, derive, read};
+use thalweg_control::{Catalog, Target, read};
 use thalweg_p4::Program;
 use thalweg_packet::Instant;
+use thalweg_switch::{P4Plane, P4PlaneConfig};
 
 const FOLDERS: [&str; 5] = ["bmv2-testdata", "chain", "l2l3", "large", "stf"];
 
@@ -45,20 +47,20 @@ fn text(path: &Path) -> String {
     std::fs::read_to_string(path).expect("the file")
 }
 
-fn engine() -> Engine {
-    let config = EngineConfig {
+fn plane() -> P4Plane {
+    let config = P4PlaneConfig {
         program: thalweg_p4::Config::default(),
         traversals: None,
         behaviors: None,
         cpu_port: Some(510),
         clock: Arc::new(|| Instant::ZERO),
     };
-    Engine::new(config, || {}).0
+    P4Plane::new(config, || {}).0
 }
 
 fn fits(info: &P4Info, program: &str) -> Result<(), String> {
     let catalog = Catalog::new(info).map_err(|error| error.to_string())?;
-    let verified = engine().verify(&catalog, program.as_bytes());
+    let verified = plane().verify(&catalog, program.as_bytes());
     verified.map_err(|problem| problem.message)
 }
 

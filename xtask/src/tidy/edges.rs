@@ -1,8 +1,8 @@
 //! Checks that dependencies between the crates point one way.
 //!
 //! The table lists each crate's direct dependencies; a crate may also name their dependencies.
-//! `workload` (generators for tests and benchmarks) is separate: apart from the program, only
-//! dev-dependencies may use it.
+//! Apart from the program, only dev-dependencies may use `workload` (generators for tests and
+//! benchmarks). `FOR_TESTS` lists the other edges that only tests have.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::Finding;
 use crate::workspace::Workspace;
 
 const PREFIX: &str = "thalweg-";
-const TABLE: [(&str, &[&str]); 17] = [
+const TABLE: [(&str, &[&str]); 19] = [
     ("packet", &[]),
     ("classifier", &["packet"]),
     ("io", &["packet"]),
@@ -20,16 +20,24 @@ const TABLE: [(&str, &[&str]); 17] = [
     ("workload", &["packet"]),
     ("pipeline", &["classifier"]),
     ("p4", &["classifier"]),
-    ("datapath", &["pipeline", "p4"]),
-    ("control", &["pipeline", "p4"]),
-    ("switch", &["datapath", "control", "io", "v2p"]),
+    ("datapath", &["pipeline"]),
+    ("control", &["packet"]),
+    ("binding", &["control", "p4"]),
+    ("controller", &["binding"]),
+    ("switch", &["datapath", "binding", "io", "v2p"]),
     ("fabric", &["v2p", "packet"]),
     ("config", &["switch", "fabric"]),
     ("command", &["switch", "workload"]),
     ("bench", &["command"]),
     ("simulate", &["config", "command"]),
-    ("thalweg", &["bench", "simulate"]),
+    ("thalweg", &["bench", "controller", "simulate"]),
     ("xtask", &["thalweg"]),
+];
+
+/// Edges of dev-dependencies only, beside those to `workload`.
+const FOR_TESTS: [(&str, &str); 1] = [
+    // A controller is tested on a switch that runs programs.
+    ("controller", "switch"),
 ];
 
 /// One line of a manifest that names another crate of the workspace.
@@ -104,8 +112,10 @@ pub(super) fn check(edges: &[Edge]) -> Vec<Finding> {
             findings.push(Finding::error(&edge.path, 1, what, remedy));
             continue;
         };
-        let is_generator = edge.is_for_tests && edge.to == "workload";
-        if !allowed.contains(edge.to.as_str()) && !is_generator {
+        let is_between = |pair: &(&str, &str)| *pair == (&edge.from[..], &edge.to[..]);
+        let has_test_edge = edge.to == "workload" || FOR_TESTS.iter().any(is_between);
+        let is_allowed = allowed.contains(edge.to.as_str()) || edge.is_for_tests && has_test_edge;
+        if !is_allowed {
             let what = format!("`{}` depends on `{}`", edge.from, edge.to);
             let list = allowed.into_iter().collect::<Vec<_>>().join(", ");
             let remedy = match list.is_empty() {
@@ -170,6 +180,14 @@ mod tests {
     fn generators_are_for_tests_and_the_program() {
         assert!(is_allowed("datapath", "workload", true));
         assert!(!is_allowed("datapath", "workload", false));
+    }
+
+    #[test]
+    fn controllers_know_switches_in_tests_only() {
+        assert!(is_allowed("controller", "switch", true));
+        assert!(!is_allowed("controller", "switch", false));
+        assert!(!is_allowed("switch", "controller", true));
+        assert!(!is_allowed("control", "p4", false));
     }
 
     #[test]

@@ -8,13 +8,12 @@
 //! ```
 //!
 //! It blocks its caller, and has its own runtime for that: a user does one thing at a time.
-//! [`Keeping`] uses it, and `thalweg p4 keep` uses that.
+//! The crate `controller` uses it.
 //!
 //! Reference: *P4Runtime Specification*, version 1.5.0, "Client Arbitration and Controller
 //! Replication".
 
 mod connect;
-mod keeping;
 
 use std::io;
 use std::path::PathBuf;
@@ -26,7 +25,6 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
-pub use self::keeping::{KeepError, Keeping};
 use crate::problem::{Code, Failure, Problem};
 use crate::proto::p4::config::v1::P4Info;
 use crate::proto::p4::v1 as p4;

@@ -1,6 +1,6 @@
 //! The type of a register or digest, and the conversion of its values to messages.
 //!
-//! The engine has a flat list of numbers; the standard has a tree of messages (`P4Data`). A
+//! A program has a flat list of numbers; the standard has a tree of messages (`P4Data`). A
 //! [`Shape`] is the type as a tree, whose leaves are the numbers in order.
 //!
 //! Types without a fixed count of numbers (`varbit`, header unions, stacks, enumerations

@@ -138,7 +138,7 @@ pub(super) fn out_of_range(error: BadValue) -> Problem {
 }
 
 /// The messages for the matches of a key.
-pub(crate) fn messages_of(fields: &[Field], matches: &[Match]) -> Vec<p4::FieldMatch> {
+pub fn messages_of(fields: &[Field], matches: &[Match]) -> Vec<p4::FieldMatch> {
     let pairs = fields.iter().zip(matches);
     pairs
         .filter_map(|(field, matched)| {

@@ -38,7 +38,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use prost::Message;
 
-pub(crate) use self::matching::messages_of;
+pub use self::matching::messages_of;
 pub use self::reading::Reading;
 pub(crate) use self::reading::Step;
 pub(crate) use self::rows::IdleEntry;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use thalweg_control::{
-    Catalog, Client, ClientConfig, ClientError, ClientFiles, KeepError, Keeping, TlsFiles,
-    read_text,
+    Catalog, Client, ClientConfig, ClientError, ClientFiles, TlsFiles, read_text,
 };
+use thalweg_controller::{KeepError, Keeping};
 use thalweg_p4::Program;
 use thalweg_p4::commands::{Command, parse};
 

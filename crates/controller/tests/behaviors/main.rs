@@ -15,14 +15,16 @@ use thalweg_control::proto::p4::v1::entity::Entity as Kind;
 use thalweg_control::proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use thalweg_control::proto::p4::v1::stream_message_response::Update as Response;
 use thalweg_control::{
-    CacheTable, Device, DeviceConfig, Engine, EngineConfig, Forwarder, Notices, Server,
-    ServerConfig, ServerLimits, TlsFiles, Wire, read_text, report_numbers, to_text, with_cache,
+    Device, DeviceConfig, Notices, Server, ServerConfig, ServerLimits, TlsFiles, Wire, read_text,
+    to_text,
 };
+use thalweg_controller::{CacheTable, report_numbers, with_cache};
 use thalweg_p4::Outbox;
 use thalweg_p4::behavior::transform::{Keeper, transform};
 use thalweg_p4::program::ids::TableId;
 use thalweg_p4::program::table::Match;
 use thalweg_packet::Instant;
+use thalweg_switch::{P4Forwarder, P4Plane, P4PlaneConfig};
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -37,7 +39,7 @@ const ELECTION: p4::Uint128 = p4::Uint128 { high: 0, low: 1 };
 /// The learning switch without entry counters, time-outs and its register, which no cache can
 /// remember.
 fn learning() -> (String, String) {
-    let program = include_str!("../../testdata/learning.json")
+    let program = include_str!("../../../control/testdata/learning.json")
         .replace(r#""with_counters": true"#, r#""with_counters": false"#)
         .replace(r#""support_timeout": true"#, r#""support_timeout": false"#);
     let mut program: serde_json::Value = serde_json::from_str(&program).expect("JSON");
@@ -48,7 +50,7 @@ fn learning() -> (String, String) {
         primitives.retain(|primitive| primitive["op"] != "register_write");
     }
     let program = program.to_string();
-    let p4info = include_str!("../../testdata/learning.p4info.txtpb")
+    let p4info = include_str!("../../../control/testdata/learning.p4info.txtpb")
         .replace("idle_timeout_behavior: NOTIFY_CONTROL", "")
         .replace("direct_resource_ids: 0x13000001", "");
     let (before, rest) = p4info.split_once("direct_counters {").expect("a counter");
@@ -217,7 +219,7 @@ impl Controller {
 
 /// The data plane's end: runs packets, and sends digests to the server.
 struct Plane {
-    forwarder: Forwarder,
+    forwarder: P4Forwarder,
     notices: Notices,
 }
 
@@ -241,15 +243,15 @@ impl Plane {
 fn switch(listen: &str, tls: Option<TlsFiles>) -> (Server, Plane) {
     let wire = Wire::default();
     let notices = wire.notices();
-    let config = EngineConfig {
+    let config = P4PlaneConfig {
         program: thalweg_p4::Config::default(),
         traversals: None,
         behaviors: None,
         cpu_port: None,
         clock: Arc::new(|| Instant::from_nanos(1_000)),
     };
-    let (engine, forwarder) = Engine::new(config, || {});
-    let device = Device::new(DeviceConfig::default(), engine);
+    let (plane, forwarder) = P4Plane::new(config, || {});
+    let device = Device::new(DeviceConfig::default(), plane);
     let config = ServerConfig {
         listen: listen.parse().unwrap(),
         tls,

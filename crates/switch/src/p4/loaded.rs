@@ -3,34 +3,31 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use thalweg_binding::{Binding, Converter, call_from, key_from, open_tables, problem_of, value_of};
+use thalweg_control::{
+    Catalog, Code, Count, EntryRef, EntryState, Initial, InitialEntry, Operation, Problem, Refusal,
+    Value,
+};
 use thalweg_p4::state::{ActionCall, EntryAction, Update};
 use thalweg_p4::{Digest, Program, Target};
 use thalweg_packet::Instant;
 
-use super::binding::{Binding, open_tables};
-use super::convert::{Converter, call_from, key_from, problem_of, value_of};
-use crate::change::{Count, EntryRef, Operation};
-use crate::p4info::Catalog;
-use crate::problem::{Code, Problem};
-use crate::target::{EntryState, Initial, InitialEntry, Refusal};
-use crate::value::Value;
-
 type Result<T> = std::result::Result<T, Problem>;
 
 /// A running or saved program.
-pub(super) struct Plane {
+pub(super) struct LoadedProgram {
     pub(super) target: Target,
     binding: Binding,
 }
 
-impl Plane {
+impl LoadedProgram {
     /// Loads a program. Returns it with its initial state.
     pub(super) fn load(
         catalog: &Catalog,
         program: &[u8],
         config: thalweg_p4::Config,
         cpu_port: Option<u32>,
-    ) -> Result<(Plane, Initial)> {
+    ) -> Result<(LoadedProgram, Initial)> {
         let text = std::str::from_utf8(program)
             .map_err(|_| Problem::invalid("the device configuration is not p4c's JSON"))?;
         let program = Program::from_json(text);
@@ -50,7 +47,7 @@ impl Plane {
         let target = Target::new(Arc::new(program), config);
         let mut target = target.map_err(|error| Problem::invalid(error.to_string()))?;
         let initial = initial_of(catalog, &mut target, &binding);
-        Ok((Plane { target, binding }, initial))
+        Ok((LoadedProgram { target, binding }, initial))
     }
 
     pub(super) fn apply(

@@ -2,7 +2,7 @@
 //! worker.
 //!
 //! ```text
-//!   control thread: Engine (a Target)            worker: Forwarder
+//!   control thread: P4Plane (a Target)            worker: P4Forwarder
 //!     load --> saved plane                         lock; run a burst; send it; unlock
 //!     commit --> running plane <---- one lock ---->
 //!     apply, counts, ...: lock, write, unlock
@@ -13,30 +13,22 @@
 //!    it.
 //! 2. The worker yields to a waiting session: it does not take the lock while a session waits.
 
-mod binding;
-mod convert;
-mod entries;
-mod plane;
-
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use thalweg_control::{
+    Catalog, Code, Count, EntryRef, EntryState, Initial, Operation, Problem, Refusal, Side, Target,
+    Value,
+};
 use thalweg_p4::behavior::cache::{BehaviorConfig, BehaviorCounts};
 use thalweg_p4::{
     BuiltIndex, CacheConfig, CacheStatistics, DropReason, IndexJob, Outbox, TargetOwner,
 };
 use thalweg_packet::Instant;
 
-pub use self::binding::open_tables;
-pub use self::entries::{Messages, messages_for};
-use self::plane::Plane;
-use crate::change::{Count, EntryRef, Operation};
-use crate::p4info::Catalog;
-use crate::problem::{Code, Problem};
-use crate::target::{EntryState, Initial, Refusal, Side, Target};
-use crate::value::Value;
+use super::loaded::LoadedProgram;
 
 type Result<T> = std::result::Result<T, Problem>;
 
@@ -44,11 +36,11 @@ type Result<T> = std::result::Result<T, Problem>;
 const MAX_INJECTED: usize = 1_024;
 
 /// Returns the current time.
-pub type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
+pub type P4Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
 
 /// How programs run.
 #[derive(Clone)]
-pub struct EngineConfig {
+pub struct P4PlaneConfig {
     /// The drop port and the seed.
     pub program: thalweg_p4::Config,
     /// Size of each program's traversal cache; `None` for no cache.
@@ -58,19 +50,19 @@ pub struct EngineConfig {
     /// The port between program and controller, if there is one.
     pub cpu_port: Option<u32>,
     /// The clock for writes; it must agree with the worker's.
-    pub clock: Clock,
+    pub clock: P4Clock,
 }
 
 /// The session's end of a data plane.
-pub struct Engine {
-    config: EngineConfig,
+pub struct P4Plane {
+    config: P4PlaneConfig,
     shared: Arc<Shared>,
-    saved: Option<Plane>,
+    saved: Option<LoadedProgram>,
 }
 
 /// The worker's end of a data plane.
 #[derive(Clone)]
-pub struct Forwarder {
+pub struct P4Forwarder {
     shared: Arc<Shared>,
     cpu_port: Option<u32>,
 }
@@ -86,7 +78,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Running {
-    plane: Option<Plane>,
+    plane: Option<LoadedProgram>,
     /// Drops of earlier programs.
     past_drops: BTreeMap<&'static str, u64>,
     /// Packets that arrived before there was a program.
@@ -94,36 +86,40 @@ struct Running {
 }
 
 /// The running program, locked for one burst.
-pub struct Burst<'a> {
+pub struct P4Burst<'a> {
     running: MutexGuard<'a, Running>,
 }
 
-impl Engine {
+impl P4Plane {
     /// Creates a data plane without a program, and the worker's end; `wake` wakes the worker.
     pub fn new(
-        config: EngineConfig,
+        config: P4PlaneConfig,
         wake: impl Fn() + Send + Sync + 'static,
-    ) -> (Engine, Forwarder) {
+    ) -> (P4Plane, P4Forwarder) {
         let shared = Arc::new(Shared {
             running: Mutex::default(),
             waiting: AtomicUsize::new(0),
             injected: Mutex::default(),
             wake: Box::new(wake),
         });
-        let forwarder = Forwarder {
+        let forwarder = P4Forwarder {
             shared: shared.clone(),
             cpu_port: config.cpu_port,
         };
-        let engine = Engine {
+        let plane = P4Plane {
             config,
             shared,
             saved: None,
         };
-        (engine, forwarder)
+        (plane, forwarder)
     }
 
     /// Runs `work` on one of the two states.
-    fn with<R>(&mut self, side: Side, work: impl FnOnce(&mut Plane) -> Result<R>) -> Result<R> {
+    fn with<R>(
+        &mut self,
+        side: Side,
+        work: impl FnOnce(&mut LoadedProgram) -> Result<R>,
+    ) -> Result<R> {
         let gone = || Problem::new(Code::Internal, "there is no program");
         match side {
             Side::Saved => work(self.saved.as_mut().ok_or_else(gone)?),
@@ -134,9 +130,10 @@ impl Engine {
         }
     }
 
-    fn plane(&self, catalog: &Catalog, program: &[u8]) -> Result<(Plane, Initial)> {
+    fn plane(&self, catalog: &Catalog, program: &[u8]) -> Result<(LoadedProgram, Initial)> {
         let config = &self.config;
-        let (mut plane, initial) = Plane::load(catalog, program, config.program, config.cpu_port)?;
+        let (mut plane, initial) =
+            LoadedProgram::load(catalog, program, config.program, config.cpu_port)?;
         plane.target.cache_traversals(config.traversals);
         plane.target.cache_behaviors(config.behaviors);
         Ok((plane, initial))
@@ -158,7 +155,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Target for Engine {
+impl Target for P4Plane {
     fn verify(&self, catalog: &Catalog, program: &[u8]) -> Result<()> {
         self.plane(catalog, program).map(|_| ())
     }
@@ -242,13 +239,13 @@ impl Target for Engine {
     }
 }
 
-impl Forwarder {
+impl P4Forwarder {
     /// Takes the program for a burst; see the invariants.
-    pub fn begin(&self) -> Burst<'_> {
+    pub fn begin(&self) -> P4Burst<'_> {
         while self.shared.waiting.load(Ordering::SeqCst) > 0 {
             std::thread::yield_now();
         }
-        Burst {
+        P4Burst {
             running: lock(&self.shared.running),
         }
     }
@@ -310,7 +307,7 @@ impl Forwarder {
     }
 }
 
-impl Burst<'_> {
+impl P4Burst<'_> {
     /// Runs the program on a packet; appends the results to `outbox`.
     pub fn receive(&mut self, port: u32, packet: &[u8], now: Instant, outbox: &mut Outbox) {
         match &mut self.running.plane {
@@ -320,7 +317,7 @@ impl Burst<'_> {
     }
 
     /// Takes a training job for a better index of the program, if there is one;
-    /// [`Forwarder::install`] takes the result.
+    /// [`P4Forwarder::install`] takes the result.
     pub fn take_training(&mut self) -> Option<IndexJob<TargetOwner>> {
         self.running.plane.as_mut()?.target.take_training()
     }
@@ -338,6 +335,3 @@ impl Burst<'_> {
             .collect()
     }
 }
-
-#[cfg(test)]
-mod tests;

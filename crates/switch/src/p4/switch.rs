@@ -21,12 +21,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use thalweg_control::{Burst, Forwarder, Notices};
+use thalweg_control::Notices;
 use thalweg_io::{BURST, PortCounters, PortStatus};
 use thalweg_p4::behavior::cache::BehaviorCounts;
 use thalweg_p4::{CacheStatistics, IndexJob, Outbox, TargetOwner};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 
+use super::plane::{P4Burst, P4Forwarder};
 use crate::doorbell::Doorbell;
 use crate::plugging::{packets_needed, status_at_first};
 use crate::ports::{Attached, Routes, SwitchPort};
@@ -137,7 +138,7 @@ impl P4Switch {
         config: P4Config,
         ports: Vec<SwitchPort>,
         waker: P4Waker,
-        forwarder: Forwarder,
+        forwarder: P4Forwarder,
         notices: Notices,
         start: std::time::Instant,
     ) -> io::Result<P4Switch> {
@@ -308,7 +309,7 @@ struct P4Worker {
     pool: PacketPool,
     burst: Vec<Packet>,
     outbox: Outbox,
-    forwarder: Forwarder,
+    forwarder: P4Forwarder,
     notices: Notices,
     start: std::time::Instant,
     totals: P4Totals,
@@ -409,7 +410,7 @@ impl P4Worker {
     }
 
     /// Processes packets from the controller.
-    fn run_injected(&mut self, forwarder: &Forwarder, now: Instant) -> usize {
+    fn run_injected(&mut self, forwarder: &P4Forwarder, now: Instant) -> usize {
         let Some(port) = forwarder.cpu_port() else {
             return 0;
         };
@@ -428,7 +429,7 @@ impl P4Worker {
     }
 
     /// Delivers the results of one packet.
-    fn deliver(&mut self, program: &Burst<'_>) {
+    fn deliver(&mut self, program: &P4Burst<'_>) {
         let cpu_port = self.forwarder.cpu_port();
         let mut outbox = std::mem::take(&mut self.outbox);
         for sent in outbox.sent() {

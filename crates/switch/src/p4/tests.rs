@@ -5,20 +5,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use prost::Message;
+use thalweg_control::proto::p4::v1 as p4;
+use thalweg_control::proto::p4::v1::entity::Entity as Kind;
+use thalweg_control::proto::p4::v1::stream_message_response::Update as Response;
+use thalweg_control::proto::p4::v1::update::Type;
+use thalweg_control::{Code, Device, DeviceConfig, Failure, StreamEvent, StreamId, read_text};
 use thalweg_p4::Outbox;
 use thalweg_packet::Instant;
 
-use super::{Clock, Engine, EngineConfig, Forwarder};
-use crate::device::{Device, DeviceConfig, StreamEvent};
-use crate::problem::{Code, Failure};
-use crate::proto::p4::v1 as p4;
-use crate::proto::p4::v1::entity::Entity as Kind;
-use crate::proto::p4::v1::stream_message_response::Update as Response;
-use crate::proto::p4::v1::update::Type;
-use crate::{StreamId, read_text};
+use super::{P4Clock, P4Forwarder, P4Plane, P4PlaneConfig};
 
-const PROGRAM: &str = include_str!("../../testdata/learning.json");
-const P4INFO: &str = include_str!("../../testdata/learning.p4info.txtpb");
+const PROGRAM: &str = include_str!("../../../control/testdata/learning.json");
+const P4INFO: &str = include_str!("../../../control/testdata/learning.p4info.txtpb");
 const NO_ACTION: u32 = 0x0100_0001;
 const SMAC: u32 = 0x0200_0001;
 const DMAC: u32 = 0x0200_0002;
@@ -27,9 +25,9 @@ const TO_CONTROLLER: u32 = 0x0100_0005;
 const CPU_PORT: u32 = 510;
 
 struct Harness {
-    device: Device<Engine>,
-    forwarder: Forwarder,
-    /// The time of the engine's clock, in nanoseconds.
+    device: Device<P4Plane>,
+    forwarder: P4Forwarder,
+    /// The time of the plane's clock, in nanoseconds.
     now: Arc<AtomicU64>,
 }
 
@@ -52,11 +50,11 @@ impl Harness {
 
     fn with(pipeline: &p4::ForwardingPipelineConfig, program: thalweg_p4::Config) -> Harness {
         let now = Arc::new(AtomicU64::new(1_000));
-        let clock: Clock = {
+        let clock: P4Clock = {
             let now = now.clone();
             Arc::new(move || at(now.load(Ordering::Relaxed)))
         };
-        let config = EngineConfig {
+        let config = P4PlaneConfig {
             program,
             // Everything here is also tested with this cache.
             traversals: Some(thalweg_p4::CacheConfig::default()),
@@ -64,8 +62,8 @@ impl Harness {
             cpu_port: Some(CPU_PORT),
             clock,
         };
-        let (engine, forwarder) = Engine::new(config, || {});
-        let mut device = Device::new(DeviceConfig::default(), engine);
+        let (plane, forwarder) = P4Plane::new(config, || {});
+        let mut device = Device::new(DeviceConfig::default(), plane);
         let update = p4::MasterArbitrationUpdate {
             device_id: 1,
             election_id: Some(p4::Uint128 { high: 0, low: 1 }),
@@ -438,8 +436,8 @@ fn p4info_of_another_program_is_refused_and_the_running_one_stays() {
     assert!(switch.packet(1, &frame(2, 1)).is_empty());
     // Both forms of P4Info can be read.
     let info = read_text(P4INFO).unwrap();
-    assert_eq!(crate::read(&info.encode_to_vec()).unwrap(), info);
-    assert_eq!(crate::read(P4INFO.as_bytes()).unwrap(), info);
+    assert_eq!(thalweg_control::read(&info.encode_to_vec()).unwrap(), info);
+    assert_eq!(thalweg_control::read(P4INFO.as_bytes()).unwrap(), info);
 }
 
 /// An entry that packets hit does not time out. One that they no longer hit is reported each

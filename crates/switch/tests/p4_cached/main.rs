@@ -19,18 +19,17 @@ use std::time::Duration;
 
 use lab::{Chance, Twins};
 use rand::Rng;
+use thalweg_binding::{Messages, derive};
 use thalweg_control::proto::p4::v1 as p4;
 use thalweg_control::proto::p4::v1::entity::Entity as Kind;
 use thalweg_control::proto::p4::v1::write_request::Atomicity;
-use thalweg_control::{
-    Catalog, Device, DeviceConfig, Engine, EngineConfig, Forwarder, Messages, StreamId, Value,
-    derive,
-};
+use thalweg_control::{Catalog, Device, DeviceConfig, StreamId, Value};
 use thalweg_p4::behavior::cache::BehaviorConfig;
 use thalweg_p4::commands;
 use thalweg_p4::state::{Mode, Update};
 use thalweg_p4::{CacheConfig, Config, Outbox, Program};
 use thalweg_packet::Instant;
+use thalweg_switch::{P4Forwarder, P4Plane, P4PlaneConfig};
 
 /// Minimum number of packets that a run compares.
 const CHECKS: u64 = if cfg!(debug_assertions) {
@@ -52,8 +51,8 @@ const ELECTION: p4::Uint128 = p4::Uint128 { high: 0, low: 1 };
 /// A switch, and its worker's end.
 struct One {
     name: &'static str,
-    device: Device<Engine>,
-    forwarder: Forwarder,
+    device: Device<P4Plane>,
+    forwarder: P4Forwarder,
 }
 
 impl One {
@@ -64,15 +63,15 @@ impl One {
         behaviors: Option<BehaviorConfig>,
     ) -> One {
         let program = Program::from_json(json).expect("a program");
-        let config = EngineConfig {
+        let config = P4PlaneConfig {
             program: Config::default(),
             traversals,
             behaviors,
             cpu_port: None,
             clock: Arc::new(|| Instant::ZERO),
         };
-        let (engine, forwarder) = Engine::new(config, || {});
-        let mut device = Device::new(DeviceConfig::default(), engine);
+        let (plane, forwarder) = P4Plane::new(config, || {});
+        let mut device = Device::new(DeviceConfig::default(), plane);
         let pipeline = p4::ForwardingPipelineConfig {
             p4info: Some(derive(&program)),
             p4_device_config: json.as_bytes().to_vec().into(),

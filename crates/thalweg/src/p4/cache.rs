@@ -70,7 +70,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         let program = Program::from_json(&text).map_err(wrong)?;
         let given = arguments.p4info.as_deref();
         let p4info = p4info_of(given, &program)?;
-        let new = thalweg_control::to_text(&thalweg_control::with_cache(&p4info, plan));
+        let new = thalweg_control::to_text(&thalweg_controller::with_cache(&p4info, plan));
         let new = new.map_err(|error| bad_input(format!("{path}: {error}")))?;
         output::write_text(to, &new)?;
     }
@@ -119,7 +119,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
 /// The given P4Info, or one derived from the program.
 pub(super) fn p4info_of(given: Option<&Path>, program: &Program) -> Result<P4Info> {
     let Some(path) = given else {
-        return Ok(thalweg_control::derive(program));
+        return Ok(thalweg_binding::derive(program));
     };
     let wrong = |what: String| bad_input(format!("{}: {what}", path.display()));
     let bytes = input::bytes(path)?;

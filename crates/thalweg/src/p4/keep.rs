@@ -16,9 +16,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use thalweg_control::{
-    Catalog, Client, ClientConfig, ClientError, ClientFiles, KeepError, Keeping, Listen,
-};
+use thalweg_control::{Catalog, Client, ClientConfig, ClientError, ClientFiles, Listen};
+use thalweg_controller::{KeepError, Keeping};
 use thalweg_p4::Program;
 use thalweg_p4::commands::Reader;
 

@@ -14,19 +14,19 @@ use std::time::{Duration, Instant as Clock, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
+use thalweg_binding::{Messages, derive, open_tables};
 use thalweg_command::p4_entries::{Refused, write_entries};
 use thalweg_config::{Configuration, P4Cache, P4Program, P4Settings};
 use thalweg_control::proto::p4::config::v1::P4Info;
 use thalweg_control::proto::p4::v1::ForwardingPipelineConfig;
 use thalweg_control::{
-    Catalog, Code, Device, DeviceConfig, DeviceCounters, Engine, EngineConfig, Failure, Forwarder,
-    Messages, Server, ServerConfig, ServerCounters, ServerError, Verdicts, Wire, derive,
-    open_tables, read,
+    Catalog, Code, Device, DeviceConfig, DeviceCounters, Failure, Server, ServerConfig,
+    ServerCounters, ServerError, Verdicts, Wire, read,
 };
 use thalweg_p4::behavior::cache::BehaviorConfig;
 use thalweg_p4::{CacheConfig, Program, commands};
 use thalweg_packet::Instant;
-use thalweg_switch::{P4Config, P4Switch, P4Totals, P4Waker};
+use thalweg_switch::{P4Config, P4Forwarder, P4Plane, P4PlaneConfig, P4Switch, P4Totals, P4Waker};
 
 use super::announce;
 use super::ports::{Following, open};
@@ -118,12 +118,12 @@ fn device(
     settings: &P4Settings,
     waker: &P4Waker,
     start: Clock,
-) -> Result<(Device<Engine>, Forwarder)> {
+) -> Result<(Device<P4Plane>, P4Forwarder)> {
     let clock = move || Instant::ZERO + start.elapsed();
     let seed = config.seed();
     let classifier = config.switch.pipeline.classifier;
     let entries = settings.cache_entries.map(|entries| entries as usize);
-    let engine = EngineConfig {
+    let plane = P4PlaneConfig {
         program: thalweg_p4::Config {
             drop_port: settings.drop_port,
             seed,
@@ -141,7 +141,7 @@ fn device(
         clock: Arc::new(clock),
     };
     let own = waker.clone();
-    let (engine, forwarder) = Engine::new(engine, move || own.wake());
+    let (plane, forwarder) = P4Plane::new(plane, move || own.wake());
     let epoch = SystemTime::now().duration_since(UNIX_EPOCH);
     let epoch_ns = epoch.map_or(0, |since| since.as_nanos());
     let device = DeviceConfig {
@@ -149,7 +149,7 @@ fn device(
         epoch_ns: u64::try_from(epoch_ns).unwrap_or(0),
         ..DeviceConfig::default()
     };
-    let mut device = Device::new(device, engine);
+    let mut device = Device::new(device, plane);
     // The program is loaded before anything is opened, so a mistake in it has no effects.
     if let Some(files) = &settings.program {
         start_with(&mut device, files, clock())?;
@@ -158,7 +158,7 @@ fn device(
 }
 
 /// Loads the program and the entries that the switch starts with.
-fn start_with(device: &mut Device<Engine>, files: &P4Program, now: Instant) -> Result<()> {
+fn start_with(device: &mut Device<P4Plane>, files: &P4Program, now: Instant) -> Result<()> {
     let text = input::program(&files.program)?;
     let place = files.program.display();
     let refused = |what: String| bad_input(format!("{place}: {what}"));
@@ -195,7 +195,7 @@ fn start_with(device: &mut Device<Engine>, files: &P4Program, now: Instant) -> R
 
 /// Writes commands as a controller would: all or none.
 fn write(
-    device: &mut Device<Engine>,
+    device: &mut Device<P4Plane>,
     messages: &mut Messages<'_>,
     commands: &[commands::Command],
     now: Instant,

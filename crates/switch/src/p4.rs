@@ -1,0 +1,18 @@
+//! A switch that forwards with a P4 program.
+//!
+//! ```text
+//!   control thread: P4Plane (a thalweg_control::Target)     worker: P4Switch's, with a P4Forwarder
+//!     verify, load, commit, apply, ...  ---- one lock ----    a burst
+//! ```
+//!
+//! `plane` shares the running program between a session and the worker, `loaded` is one program
+//! with its state, `switch` has the ports and the worker.
+
+mod loaded;
+mod plane;
+mod switch;
+#[cfg(test)]
+mod tests;
+
+pub use plane::{P4Burst, P4Clock, P4Forwarder, P4Plane, P4PlaneConfig};
+pub use switch::{P4Config, P4Switch, P4Totals, P4Waker};
