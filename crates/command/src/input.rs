@@ -2,7 +2,7 @@
 //!
 //! They are read line by line, and reading stops at a limit. So an endless file (a device, a
 //! pipe) takes no more memory than a long one. Files that are read whole have a limit of
-//! [`MAX_BYTES`].
+//! `MAX_BYTES`.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -263,7 +263,7 @@ fn add_ports_of(actions: &[Action], ports: &mut BTreeSet<PortId>) {
     }
 }
 
-/// The text of a rules file or a similar file, up to [`MAX_BYTES`].
+/// The text of a rules file or a similar file, up to `MAX_BYTES`.
 ///
 /// # Errors
 /// If it cannot be read, is too long, or is not text.
@@ -293,7 +293,7 @@ pub fn contents_or(path: &Path, otherwise: &str) -> Result<String> {
     })
 }
 
-/// The bytes of a file, up to [`MAX_BYTES`].
+/// The bytes of a file, up to `MAX_BYTES`.
 ///
 /// # Errors
 /// If it cannot be read or is too long.
@@ -342,7 +342,7 @@ fn unreadable_or(path: &Path, error: &Error, otherwise: &str) -> anyhow::Error {
     bad_input(format!("{}: {what}; {advice}", path.display()))
 }
 
-/// The text of a file, unpacked if its name ends in `.xz`; up to [`MAX_BYTES`].
+/// The text of a file, unpacked if its name ends in `.xz`; up to `MAX_BYTES`.
 ///
 /// # Errors
 /// If it cannot be read or unpacked, is too long, or is not text.

@@ -138,7 +138,7 @@ impl PortNames {
     }
 }
 
-/// Lists names for a message, up to [`NAMES_SHOWN`].
+/// Lists names for a message, up to `NAMES_SHOWN`.
 pub fn list_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
     let shown = &names[..names.len().min(NAMES_SHOWN)];
