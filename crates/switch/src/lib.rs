@@ -21,6 +21,7 @@ mod plugging;
 mod ports;
 mod recent;
 mod replace;
+mod rule_duty;
 mod steps;
 mod switch;
 mod sync;

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! `plane` shares the running program between a session and the worker, `loaded` is one program
-//! with its state, `switch` has the ports and the worker.
+//! with its state, `duty` is the worker's part, `switch` has the ports and the worker.
 
+mod duty;
 mod loaded;
 mod plane;
 mod switch;

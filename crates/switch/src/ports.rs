@@ -3,8 +3,22 @@
 //! Ports come and go while the switch runs (`plugging.rs`). A place at a worker stays when its
 //! port has left, since packets in flight from other workers name places.
 
+use std::time::Duration;
+
 use thalweg_io::{NullPort, Port, PortStatus};
-use thalweg_packet::{Instant, Packet, PortId};
+use thalweg_packet::{Instant, Packet, PacketPool, PortId};
+
+use crate::doorbell::Doorbell;
+
+/// How often ports are asked whether they are up; this asks the operating system.
+const STATUS_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How long a descriptor is ignored that was ready when nothing came.
+const QUIET_TIME: Duration = Duration::from_millis(10);
+
+/// The first and the longest sleep between two looks at ports that cannot be polled.
+const SHORTEST_NAP: Duration = Duration::from_micros(100);
+const LONGEST_NAP: Duration = Duration::from_millis(2);
 
 /// A port to be attached to a switch.
 pub struct SwitchPort {
@@ -86,6 +100,142 @@ impl Attached {
 impl std::fmt::Debug for Attached {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Attached({}, {:?})", self.number, self.status)
+    }
+}
+
+/// The ports of a worker, and what it knows of its rounds over them.
+pub(crate) struct Ports {
+    pub(crate) attached: Vec<Attached>,
+    /// The longest time between two rounds that had something to forward.
+    pub(crate) longest_round: Duration,
+    /// When the last round began, if it had something to forward.
+    last_round: Option<Instant>,
+    next_status_check: Instant,
+    nap: Duration,
+    /// Whether a port was added since [`Ports::take_change`].
+    is_changed: bool,
+    ready: Vec<usize>,
+}
+
+impl Ports {
+    pub(crate) fn new(attached: Vec<Attached>) -> Ports {
+        Ports {
+            attached,
+            longest_round: Duration::ZERO,
+            last_round: None,
+            next_status_check: Instant::ZERO,
+            nap: SHORTEST_NAP,
+            is_changed: false,
+            ready: Vec::new(),
+        }
+    }
+
+    /// Puts a port at a place, which is vacant or the next one.
+    pub(crate) fn attach(&mut self, place: usize, port: Attached) {
+        if place == self.attached.len() {
+            self.attached.push(Attached::vacant());
+        }
+        self.attached[place] = port;
+        self.is_changed = true;
+    }
+
+    /// Takes the port from a place, which stays.
+    pub(crate) fn vacate(&mut self, place: usize, pool: &mut PacketPool) -> Attached {
+        let mut port = std::mem::replace(&mut self.attached[place], Attached::vacant());
+        port.port.close(pool);
+        port
+    }
+
+    /// Says once whether a port was added.
+    pub(crate) fn take_change(&mut self) -> bool {
+        std::mem::take(&mut self.is_changed)
+    }
+
+    /// Notes that a round begins; says whether the ports need a look.
+    pub(crate) fn begin_round(&mut self, now: Instant) -> bool {
+        self.longest_round = self.longest_round.max(self.time_of_round(now));
+        let needs_look = now >= self.next_status_check;
+        if needs_look {
+            self.next_status_check = now + STATUS_INTERVAL;
+        }
+        needs_look
+    }
+
+    /// Notes that the round that began at `now` has forwarded `count` packets.
+    pub(crate) fn end_round(&mut self, now: Instant, count: usize) {
+        self.last_round = (count > 0).then_some(now);
+    }
+
+    /// The time since the last round began; zero if it had nothing to forward.
+    pub(crate) fn time_of_round(&self, now: Instant) -> Duration {
+        self.last_round.map_or(Duration::ZERO, |last| now - last)
+    }
+
+    /// Appends a burst from the port at a place; `None` if it was ready and has none.
+    pub(crate) fn receive(
+        &mut self,
+        place: usize,
+        pool: &mut PacketPool,
+        burst: &mut Vec<Packet>,
+        now: Instant,
+    ) -> Option<usize> {
+        let port = &mut self.attached[place];
+        port.port.receive(pool, burst, now);
+        if std::mem::take(&mut port.was_ready) && burst.is_empty() {
+            port.quiet_until = now + QUIET_TIME;
+            return None;
+        }
+        Some(burst.len())
+    }
+
+    /// Sends what waits at each port; says how many packets waited where no port is.
+    pub(crate) fn flush(&mut self, pool: &mut PacketPool) -> u64 {
+        let mut strays = 0;
+        for port in &mut self.attached {
+            if port.sending.is_empty() {
+                continue;
+            }
+            if port.is_vacant {
+                strays += port.sending.len() as u64;
+                pool.put_burst(&mut port.sending);
+                continue;
+            }
+            port.port.send(pool, &mut port.sending);
+        }
+        strays
+    }
+
+    /// The next sleep is a short one again.
+    pub(crate) fn shorten_naps(&mut self) {
+        self.nap = SHORTEST_NAP;
+    }
+
+    /// Sleeps until a port has something, the doorbell rings, or the ports need a look.
+    pub(crate) fn sleep(
+        &mut self,
+        now: Instant,
+        doorbell: &Doorbell,
+        has_work: impl FnOnce() -> bool,
+    ) {
+        let mut limit = self.next_status_check - now;
+        let mut descriptors = Vec::new();
+        let mut places = Vec::new();
+        for (place, port) in self.attached.iter().enumerate() {
+            match port.port.descriptor() {
+                _ if !port.may_receive() => {}
+                Some(_) if port.quiet_until > now => limit = limit.min(port.quiet_until - now),
+                Some(descriptor) => {
+                    descriptors.push(descriptor);
+                    places.push(place);
+                }
+                None => limit = limit.min(self.nap),
+            }
+        }
+        doorbell.sleep(&descriptors, limit, has_work, &mut self.ready);
+        for index in self.ready.drain(..) {
+            self.attached[places[index]].was_ready = true;
+        }
+        self.nap = (self.nap * 2).min(LONGEST_NAP);
     }
 }
 

@@ -1,13 +1,10 @@
-//! A worker: a thread that carries packets from its ports all the way to their destination.
+//! The duty of a worker that forwards by rules: its caches and interpreter, and the control side.
 //!
 //! ```text
-//!   loop:
-//!     obey commands
-//!     a slice of maintenance, a slice of a report    -- only here does the version change
-//!     for port: receive a burst; caches answer; send, each port once; a command ends the round
-//!     send what other workers have left for our ports
-//!     sometimes: look whether ports are up
-//!     nothing came for a while: sleep
+//!   obey: commands
+//!   tend: a slice of maintenance, a slice of a report    -- only here does the version change
+//!   forward: caches answer; send, each port once
+//!   forward_others: send what other workers have left for our ports
 //! ```
 //!
 //! 1. A burst is answered at one version, and sent or left with other workers before the next
@@ -21,36 +18,29 @@
 //! 5. After a stop command, a worker ends when the control side has received everything; one
 //!    that ends earlier has panicked.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_datapath::{Datapath, Gate, Progress, Tending};
 use thalweg_io::{BURST, PortStatus};
-use thalweg_packet::{Instant, Packet};
+use thalweg_packet::{Instant, Packet, PacketPool};
 use thalweg_pipeline::{Delta, Outbox, Pipeline};
 
 use crate::clock::Clock;
 use crate::doorbell::Doorbell;
 use crate::exchange::Exchange;
 use crate::message::{Answer, Command, News, PacketIn, Report, Settled};
-use crate::ports::{Attached, Routes};
+use crate::ports::{Ports, Routes};
 use crate::recent::Recent;
 use crate::sync::{Mutex, Receiver, Sender};
 use crate::totals::WorkerCounters;
 use crate::v2p::{Node, lock};
-
-/// Rounds without a packet after which a worker sleeps; few in a model check.
-const IDLE_ROUNDS: u32 = if cfg!(thalweg_model) { 1 } else { 64 };
+use crate::worker::Duty;
 
 /// Packets of other workers sent in one round. More than come in, so that these packets, which
 /// have cost the most already, are not the first to be refused.
 const EXCHANGE_BURST: usize = 4 * BURST;
-
-/// How often port status is checked, which takes a system call.
-const STATUS_INTERVAL: Duration = Duration::from_millis(100);
-
-/// How long a descriptor is ignored that was ready when no packet came.
-const QUIET_TIME: Duration = Duration::from_millis(10);
 
 /// If there are several slices, they take one part in this many of a round's time. With only
 /// one slice per round, a worker with many ports would be slow to follow a change.
@@ -67,11 +57,6 @@ const GATHERED: u32 = 128;
 
 /// Approximate entries in a slice of work on the caches' index.
 const TEND_STEPS: usize = if cfg!(thalweg_model) { 1 } else { 16 };
-
-/// Sleep between checks of ports that cannot be polled: at first, and at most when nothing
-/// comes.
-const SHORTEST_NAP: Duration = Duration::from_micros(100);
-const LONGEST_NAP: Duration = Duration::from_millis(2);
 
 /// What all workers share.
 pub(crate) struct Shared {
@@ -93,12 +78,11 @@ pub(crate) struct Channels {
     pub(crate) packet_ins: Sender<PacketIn>,
 }
 
-/// A worker, before and while it runs.
-pub(crate) struct Worker {
+/// What a worker by rules has beside its ports.
+pub(crate) struct RuleDuty {
     number: usize,
     shared: Arc<Shared>,
     channels: Channels,
-    ports: Vec<Attached>,
     routes: Arc<Routes>,
     datapath: Datapath,
     outbox: Outbox,
@@ -106,83 +90,34 @@ pub(crate) struct Worker {
     counters: WorkerCounters,
     /// By worker: packets for its ports, each with the port's place.
     leaving: Vec<Vec<(usize, Packet)>>,
-    burst: Vec<Packet>,
-    /// The port at which the next round begins.
-    first_port: usize,
-    ready: Vec<usize>,
-    idle_rounds: u32,
-    nap: Duration,
-    next_status_check: Instant,
     /// The change being followed until it is acknowledged; its stations are needed.
     moving: Option<Arc<Delta>>,
     /// Where gathering for a requested report continues.
     reporting: Option<u32>,
-    /// When the ports were last looked at, if there was work.
-    last_look: Option<Instant>,
 }
 
-impl Worker {
+impl RuleDuty {
     pub(crate) fn new(
         number: usize,
         shared: Arc<Shared>,
         channels: Channels,
-        ports: Vec<Attached>,
         routes: Arc<Routes>,
         datapath: Datapath,
         outbox: Outbox,
-    ) -> Worker {
+    ) -> RuleDuty {
         let leaving = shared.exchanges.iter().map(|_| Vec::new()).collect();
-        Worker {
+        RuleDuty {
             number,
             shared,
             channels,
-            ports,
             routes,
             datapath,
             outbox,
             recent: Recent::new(),
             counters: WorkerCounters::default(),
             leaving,
-            burst: Vec::new(),
-            first_port: 0,
-            ready: Vec::new(),
-            idle_rounds: 0,
-            nap: SHORTEST_NAP,
-            next_status_check: Instant::ZERO,
             moving: None,
             reporting: None,
-            last_look: None,
-        }
-    }
-
-    /// Works until told to stop, or until the control side is gone.
-    pub(crate) fn run(mut self) {
-        loop {
-            match self.channels.commands.try_recv() {
-                Ok(command) => {
-                    let start = self.shared.clock.now();
-                    if !self.obey(command) {
-                        return;
-                    }
-                    self.note_pause(start);
-                }
-                Err(error) if error.is_disconnected() => return,
-                Err(_) => {}
-            }
-            let is_busy = self.is_busy();
-            if is_busy {
-                self.take_slices();
-            }
-            let is_tending = self.tend_caches();
-            if self.round() > 0 || is_busy || is_tending {
-                self.idle_rounds = 0;
-                self.nap = SHORTEST_NAP;
-            } else if self.idle_rounds < IDLE_ROUNDS {
-                self.idle_rounds += 1;
-                std::hint::spin_loop();
-            } else {
-                self.sleep();
-            }
         }
     }
 
@@ -192,11 +127,11 @@ impl Worker {
 
     /// Does slices of maintenance and of a report: one, or as many as fit into a share of the
     /// last round's time.
-    fn take_slices(&mut self) {
-        let (start, round) = self.round_so_far();
+    fn take_slices(&mut self, ports: &Ports) {
+        let (start, round) = self.round_so_far(ports);
         loop {
             self.maintain();
-            self.gather();
+            self.gather(ports);
             if self.is_share_spent(start, round, ROUND_SHARE) || !self.is_busy() {
                 break;
             }
@@ -206,11 +141,11 @@ impl Worker {
 
     /// Does slices of work on the caches' index; returns whether there were any. They fit into
     /// a share of the last round's time. Long jobs go to the control side.
-    fn tend_caches(&mut self) -> bool {
+    fn tend_caches(&mut self, ports: &Ports) -> bool {
         if self.channels.news.is_full() {
             return false;
         }
-        let (start, round) = self.round_so_far();
+        let (start, round) = self.round_so_far(ports);
         let mut has_worked = false;
         loop {
             match self.datapath.tend(TEND_STEPS) {
@@ -236,12 +171,9 @@ impl Worker {
     }
 
     /// The current time, and how long ago the last round began.
-    fn round_so_far(&self) -> (Instant, Duration) {
+    fn round_so_far(&self, ports: &Ports) -> (Instant, Duration) {
         let now = self.shared.clock.now();
-        (
-            now,
-            self.last_look.map_or(Duration::ZERO, |look| now - look),
-        )
+        (now, ports.time_of_round(now))
     }
 
     /// Whether slices have used their share of a round.
@@ -250,56 +182,13 @@ impl Worker {
         spent * share >= round || spent >= LONGEST_SLICES
     }
 
-    /// Handles one burst from each port; stops early if a command comes, so that a worker with
-    /// many ports responds soon. Returns the number of packets handled.
-    fn round(&mut self) -> usize {
-        let now = self.shared.clock.now();
-        if let Some(last) = self.last_look {
-            self.counters.longest_round = self.counters.longest_round.max(now - last);
-        }
-        if now >= self.next_status_check {
-            self.next_status_check = now + STATUS_INTERVAL;
-            (0..self.ports.len()).for_each(|place| self.look_at(place));
-        }
-        let mut count = 0;
-        let first = self.first_port;
-        let places = (first..self.ports.len()).chain(0..first);
-        for place in places {
-            let port = &mut self.ports[place];
-            port.port
-                .receive(&mut self.outbox.pool, &mut self.burst, now);
-            let received = self.burst.len();
-            if std::mem::take(&mut port.was_ready) && received == 0 {
-                port.quiet_until = now + QUIET_TIME;
-                self.look_at(place);
-            }
-            if received > 0 {
-                if let Some(node) = &self.shared.node {
-                    lock(node).process(&mut self.burst, &mut self.outbox, now);
-                }
-                let pipeline = &self.shared.pipeline;
-                self.datapath
-                    .process(&mut self.burst, now, pipeline, &mut self.outbox);
-                self.empty_outbox(now);
-            }
-            count += received;
-            if received > 0 && !self.channels.commands.is_empty() {
-                self.first_port = (place + 1) % self.ports.len();
-                break;
-            }
-        }
-        count += self.send_for_others(EXCHANGE_BURST);
-        self.last_look = (count > 0).then_some(now);
-        count
-    }
-
     fn note_pause(&mut self, start: Instant) {
         let pause = self.shared.clock.now() - start;
         self.counters.longest_pause = self.counters.longest_pause.max(pause);
     }
 
     /// Empties the outbox (invariant 1).
-    fn empty_outbox(&mut self, now: Instant) {
+    fn empty_outbox(&mut self, ports: &mut Ports, now: Instant) {
         let mut last = None;
         for (number, packet) in self.outbox.sent.drain(..) {
             // Consecutive packets mostly go the same way.
@@ -310,7 +199,7 @@ impl Worker {
             last = Some((number, route));
             match route {
                 Some(route) if route.worker == self.number => {
-                    self.ports[route.place].sending.push(packet);
+                    ports.attached[route.place].sending.push(packet);
                 }
                 Some(route) => self.leaving[route.worker].push((route.place, packet)),
                 None => {
@@ -319,7 +208,7 @@ impl Worker {
                 }
             }
         }
-        self.flush_ports();
+        self.flush(ports);
         for (worker, packets) in self.leaving.iter_mut().enumerate() {
             if !packets.is_empty() {
                 let exchange = &self.shared.exchanges[worker];
@@ -335,29 +224,18 @@ impl Worker {
         }
     }
 
-    fn flush_ports(&mut self) {
-        for port in &mut self.ports {
-            if port.sending.is_empty() {
-                continue;
-            }
-            if port.is_vacant {
-                self.counters.no_such_port += port.sending.len() as u64;
-                self.outbox.pool.put_burst(&mut port.sending);
-                continue;
-            }
-            port.port.send(&mut self.outbox.pool, &mut port.sending);
-        }
+    fn flush(&mut self, ports: &mut Ports) {
+        self.counters.no_such_port += ports.flush(&mut self.outbox.pool);
     }
 
     /// Sends what other workers have left for our ports.
-    fn send_for_others(&mut self, limit: usize) -> usize {
-        let (ports, pool) = (&mut self.ports, &mut self.outbox.pool);
+    fn send_for_others(&mut self, ports: &mut Ports, limit: usize) -> usize {
         let exchange = &self.shared.exchanges[self.number];
-        let count = exchange.collect(limit, pool, |place, packet| {
-            ports[place].sending.push(packet);
+        let count = exchange.collect(limit, &mut self.outbox.pool, |place, packet| {
+            ports.attached[place].sending.push(packet);
         });
         if count > 0 {
-            self.flush_ports();
+            self.flush(ports);
             self.shared.exchanges[self.number].note_sent();
         }
         count
@@ -368,10 +246,10 @@ impl Worker {
     /// Packets that cannot be taken for lack of a buffer are dropped and counted: they may
     /// have been answered at an older version, and must not leave once the change is
     /// acknowledged.
-    fn drain(&mut self) {
+    fn drain(&mut self, ports: &mut Ports) {
         let mut waiting = self.shared.exchanges[self.number].waiting();
         while waiting > 0 {
-            match self.send_for_others(waiting.min(EXCHANGE_BURST)) {
+            match self.send_for_others(ports, waiting.min(EXCHANGE_BURST)) {
                 0 => {
                     let dropped = self.shared.exchanges[self.number].discard(waiting);
                     self.counters.exchange_refused += dropped as u64;
@@ -427,51 +305,8 @@ impl Worker {
         let _ = self.channels.news.try_send(News::Attention);
     }
 
-    /// Checks a port's status, and reports changes.
-    fn look_at(&mut self, place: usize) {
-        let port = &mut self.ports[place];
-        if port.status == PortStatus::Gone {
-            return;
-        }
-        let status = port.port.status();
-        if status != port.status {
-            let news = News::Port(port.number, port.attachment, status);
-            // If this does not fit, it is reported later.
-            if self.channels.news.try_send(news).is_ok() {
-                port.status = status;
-            }
-        }
-    }
-
-    /// Sleeps until a packet comes, the bell rings, or ports must be checked.
-    fn sleep(&mut self) {
-        let now = self.shared.clock.now();
-        let mut limit = self.next_status_check - now;
-        let mut descriptors = Vec::new();
-        let mut places = Vec::new();
-        for (place, port) in self.ports.iter().enumerate() {
-            match port.port.descriptor() {
-                _ if !port.may_receive() => {}
-                Some(_) if port.quiet_until > now => limit = limit.min(port.quiet_until - now),
-                Some(descriptor) => {
-                    descriptors.push(descriptor);
-                    places.push(place);
-                }
-                None => limit = limit.min(self.nap),
-            }
-        }
-        let (commands, exchange) = (&self.channels.commands, &self.shared.exchanges[self.number]);
-        let has_work = || !commands.is_empty() || exchange.has_packets();
-        let doorbell = &self.shared.doorbells[self.number];
-        doorbell.sleep(&descriptors, limit, has_work, &mut self.ready);
-        for index in self.ready.drain(..) {
-            self.ports[places[index]].was_ready = true;
-        }
-        self.nap = (self.nap * 2).min(LONGEST_NAP);
-    }
-
     /// Obeys a command and answers it; returns false at the end.
-    fn obey(&mut self, command: Command) -> bool {
+    fn follow_command(&mut self, command: Command, ports: &mut Ports) -> bool {
         match command {
             Command::Advance(delta, findings) => {
                 self.datapath.begin(delta.clone(), findings);
@@ -494,21 +329,21 @@ impl Worker {
                 self.answer(Answer::Done);
                 // Invariant 2.
                 return match self.channels.commands.recv() {
-                    Ok(command) => self.obey(command),
+                    Ok(command) => self.follow_command(command, ports),
                     Err(_) => false,
                 };
             }
             Command::Release => self.answer(Answer::Done),
             Command::Drain => {
-                self.drain();
+                self.drain(ports);
                 self.answer(Answer::Done);
             }
             Command::Attach(place, port) => {
-                self.attach(place, *port);
+                ports.attach(place, *port);
                 self.answer(Answer::Done);
             }
             Command::Detach(place) => {
-                let port = self.detach(place);
+                let port = ports.vacate(place, &mut self.outbox.pool);
                 self.answer(Answer::Detached(Box::new(port)));
             }
             Command::Route(routes) => {
@@ -525,32 +360,18 @@ impl Worker {
             }
             Command::Report => {
                 self.reporting = Some(0);
-                self.gather();
+                self.gather(ports);
             }
             Command::Stop => {
-                self.drain();
+                self.drain(ports);
                 self.datapath.gather_slice(0, u32::MAX);
-                self.report();
+                self.report(ports);
                 // Invariant 5.
                 while self.channels.commands.recv().is_ok() {}
                 return false;
             }
         }
         true
-    }
-
-    fn attach(&mut self, place: usize, port: Attached) {
-        if place == self.ports.len() {
-            self.ports.push(Attached::vacant());
-        }
-        self.ports[place] = port;
-        self.idle_rounds = 0;
-    }
-
-    fn detach(&mut self, place: usize) -> Attached {
-        let mut port = std::mem::replace(&mut self.ports[place], Attached::vacant());
-        port.port.close(&mut self.outbox.pool);
-        port
     }
 
     /// Does a slice of following a change.
@@ -592,17 +413,18 @@ impl Worker {
     }
 
     /// Gathers a slice of entries' counts for a report; after the last, sends the report.
-    fn gather(&mut self) {
+    fn gather(&mut self, ports: &Ports) {
         let Some(from) = self.reporting else { return };
         self.reporting = self.datapath.gather_slice(from, GATHERED);
         if self.reporting.is_none() {
-            self.report();
+            self.report(ports);
         }
     }
 
-    fn report(&mut self) {
+    fn report(&mut self, ports: &Ports) {
+        self.counters.longest_round = ports.longest_round;
         self.counters.copies_refused = self.outbox.copies_refused;
-        let ports = self.ports.iter().filter(|port| !port.is_vacant);
+        let ports = ports.attached.iter().filter(|port| !port.is_vacant);
         let report = Report {
             ports: ports
                 .map(|port| (port.number, port.status, port.port.counters()))
@@ -622,4 +444,83 @@ impl Worker {
     fn answer(&self, answer: Answer) {
         let _ = self.channels.answers.send(answer);
     }
+}
+
+impl Duty for RuleDuty {
+    type Left = ();
+
+    fn now(&self) -> Instant {
+        self.shared.clock.now()
+    }
+
+    fn pool(&mut self) -> &mut PacketPool {
+        &mut self.outbox.pool
+    }
+
+    fn doorbell(&self) -> &Doorbell {
+        &self.shared.doorbells[self.number]
+    }
+
+    fn has_commands(&self) -> bool {
+        !self.channels.commands.is_empty()
+    }
+
+    fn has_work(&self) -> bool {
+        self.has_commands() || self.shared.exchanges[self.number].has_packets()
+    }
+
+    /// The worker also ends when the control side is gone.
+    fn obey(&mut self, ports: &mut Ports) -> bool {
+        match self.channels.commands.try_recv() {
+            Ok(command) => {
+                let start = self.shared.clock.now();
+                let goes_on = self.follow_command(command, ports);
+                self.note_pause(start);
+                goes_on
+            }
+            Err(error) => !error.is_disconnected(),
+        }
+    }
+
+    fn tend(&mut self, ports: &mut Ports) -> bool {
+        let is_busy = self.is_busy();
+        if is_busy {
+            self.take_slices(ports);
+        }
+        let is_tending = self.tend_caches(ports);
+        is_busy || is_tending
+    }
+
+    fn forward(&mut self, _: usize, burst: &mut Vec<Packet>, ports: &mut Ports, now: Instant) {
+        if let Some(node) = &self.shared.node {
+            lock(node).process(burst, &mut self.outbox, now);
+        }
+        let pipeline = &self.shared.pipeline;
+        self.datapath
+            .process(burst, now, pipeline, &mut self.outbox);
+        self.empty_outbox(ports, now);
+    }
+
+    fn forward_others(&mut self, ports: &mut Ports, _: Instant) -> usize {
+        self.send_for_others(ports, EXCHANGE_BURST)
+    }
+
+    /// Tells the control side of ports that went up or down.
+    fn look_at(&mut self, ports: &mut Ports, places: Range<usize>) {
+        for port in &mut ports.attached[places] {
+            if port.status == PortStatus::Gone {
+                continue;
+            }
+            let status = port.port.status();
+            if status != port.status {
+                let news = News::Port(port.number, port.attachment, status);
+                // Without room it stays news.
+                if self.channels.news.try_send(news).is_ok() {
+                    port.status = status;
+                }
+            }
+        }
+    }
+
+    fn end(self, _: Ports) {}
 }

@@ -11,7 +11,7 @@
 //!
 //! The caller uses [`Switch::apply`] for its own changes, and calls [`Switch::poll`] again and
 //! again, which learns stations, follows ports and handles timeouts. `control.rs` describes
-//! how a change is made, `worker.rs` how packets pass.
+//! how a change is made, `worker.rs` and `rule_duty.rs` how packets pass.
 //!
 //! 1. When [`Switch::apply`] returns, no packet will be sent that was answered at an older
 //!    version.
@@ -40,11 +40,12 @@ use crate::exchange::Exchange;
 use crate::message::{Answer, Command, News, PacketIn};
 use crate::plugging::{Plugs, packets_needed, status_at_first};
 use crate::ports::{Attached, Routes, SwitchPort};
+use crate::rule_duty::{Channels, RuleDuty, Shared};
 use crate::sync::{JoinHandle, Mutex, Receiver, RwLockReadGuard, Sender, bounded, spawn};
 use crate::training::Trainer;
 use crate::upkeep::Upkeep;
 use crate::v2p::{Node, V2pConfig, V2pError, V2pMap, lock};
-use crate::worker::{Channels, Shared, Worker};
+use crate::worker::Worker;
 
 /// Limits of a running switch.
 #[derive(Clone, Debug)]
@@ -309,7 +310,8 @@ impl Switch {
         let shared = self.shared.clone();
         let outbox = Outbox::new(pool);
         let routes = self.routes.clone();
-        let worker = Worker::new(number, shared, channels, ports, routes, datapath, outbox);
+        let duty = RuleDuty::new(number, shared, channels, routes, datapath, outbox);
+        let worker = Worker::new(duty, ports);
         let thread = spawn(format!("worker-{number}"), move || worker.run());
         let thread = thread.map_err(|source| SwitchError::System {
             worker: number,
