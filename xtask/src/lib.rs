@@ -14,6 +14,7 @@ pub mod ovs;
 pub mod p4runtime;
 mod packages;
 mod phases;
+pub mod results;
 pub mod test;
 pub mod tidy;
 pub mod workspace;

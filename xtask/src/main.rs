@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use xtask::workspace::Workspace;
-use xtask::{ci, dbsp, differential, fuzz, ovs, p4runtime, test, tidy};
+use xtask::{ci, dbsp, differential, fuzz, ovs, p4runtime, results, test, tidy};
 
 #[derive(Parser)]
 #[command(about = "Developer commands of the workspace")]
@@ -48,6 +48,8 @@ enum Command {
     },
     /// Run real P4Runtime controllers against a running switch.
     P4runtime,
+    /// Render the pages of measured results from their JSON files.
+    Results(results::Arguments),
     /// Compare our answers with Open vSwitch's on random rules and packets.
     Differential {
         /// Number of rule files.
@@ -127,6 +129,7 @@ fn run(command: Command) -> anyhow::Result<bool> {
             },
         ),
         Command::P4runtime => p4runtime::run(&Workspace::load()?, false),
+        Command::Results(arguments) => results::run(&Workspace::load()?, &arguments),
         Command::Differential {
             count,
             seed,

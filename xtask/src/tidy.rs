@@ -14,6 +14,7 @@
 //! | names of public types that several crates have | `types.rs` |
 //! | paths of one machine, hosts of registries | `words.rs` |
 //! | licences, duplicates and the table of dependencies | `dependencies.rs` |
+//! | pages of results as their JSON says | `../results.rs` |
 //!
 //! `source.rs` reads the files and splits them into tokens for most checks, so that comments,
 //! strings and layout cannot mislead them.
@@ -33,6 +34,7 @@ use std::fmt;
 
 use self::source::{Source, TextFile};
 use crate::dbsp;
+use crate::results;
 use crate::workspace::Workspace;
 
 /// Whether a finding makes the command fail.
@@ -107,6 +109,7 @@ pub fn run(workspace: &Workspace) -> anyhow::Result<bool> {
     findings.extend(edges::check(&edges::edges_of(workspace)));
     findings.extend(dependencies::check(workspace, &texts, &dependencies::MAIN));
     findings.extend(check_packages_of_dbsp(workspace, &texts));
+    findings.extend(check_results(workspace)?);
     print(findings, texts.len())
 }
 
@@ -131,6 +134,16 @@ fn check_packages_of_dbsp(workspace: &Workspace, texts: &[TextFile]) -> Vec<Find
             vec![Finding::warning(dbsp::MANIFEST, 1, what, remedy)]
         }
     }
+}
+
+/// Finds pages of results that differ from their JSON.
+fn check_results(workspace: &Workspace) -> anyhow::Result<Vec<Finding>> {
+    let differences = results::differences(&workspace.root)?;
+    let findings = differences.into_iter().map(|found| {
+        let remedy = "change the JSON and run `cargo xtask results`";
+        Finding::error(&found.path, found.line, found.what, remedy)
+    });
+    Ok(findings.collect())
 }
 
 /// Prints the findings; `false` if one is an error.

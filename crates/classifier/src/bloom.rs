@@ -70,7 +70,7 @@
 //! Cost of a hit: a hash and a load for the first layer (for each group, with `common`; for
 //! each sub-table, with `own`). Then each candidate is probed, of which 0 to 0.2 are false. In
 //! bursts, 20 sub-tables take about a quarter of a tuple space's time with `CommonBits`, and
-//! one by one about half; see docs/results.md. With masks that have no bit in common the gain
+//! one by one about half; see docs/results/bloom.md. With masks that have no bit in common the gain
 //! is smaller, with more sub-tables it is larger.
 //!
 //! One by one, with more rules than fit the caches, the gain is smaller: filter, index and

@@ -74,7 +74,7 @@
 //!   fw1, generated       520,825    99.7 %             592       138
 //! ```
 //!
-//! Training times are in docs/results.md. AVX-512 makes lookups clearly faster than the
+//! Training times are in docs/results/lookup.md. AVX-512 makes lookups clearly faster than the
 //! instructions that every x86-64 processor has; AVX2 gains less.
 
 mod batch;

@@ -62,7 +62,7 @@
 //!
 //! # Costs
 //! `cargo run --release -- --entries 10000,100000,200000 --updates 400` measures them for OFD
-//! with 12,000 rules; `docs/results.md` has figures beside the native maintainers'.
+//! with 12,000 rules; `docs/results/changes.md` has figures beside the native maintainers'.
 //!
 //! - An empty transaction takes most of the median time: the engine runs all operators of all
 //!   steps.
