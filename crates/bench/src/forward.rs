@@ -29,12 +29,14 @@ use super::classify::Order;
 use super::clock::processor_time_ns;
 use super::end_to_end;
 use super::spread::Spread;
+use super::vector_filter;
 use thalweg_command::console::Console;
 use thalweg_command::failure::bad_input;
 use thalweg_command::number::number;
 
 /// The command's arguments.
 #[derive(clap::Args, Debug)]
+#[command(group = clap::ArgGroup::new("drawn").args(["rules", "vector_filter"]).multiple(true))]
 pub struct Arguments {
     /// Samples for each row
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = number::<usize>(1..))]
@@ -56,6 +58,10 @@ pub struct Arguments {
         conflicts_with_all = ["case", "flows", "peer", "rules"]
     )]
     attack: Vec<Attack>,
+    /// Instead of the cases: the figure of the slides on the vector Bloom filter. Megaflows of 20
+    /// masks, 100 to 10,000 of each, in sub-tables and behind the filter
+    #[arg(long, conflicts_with_all = ["case", "flows", "peer", "rules", "attack"])]
+    vector_filter: bool,
     /// Rows of a peer, as written by bench/peers/ovs_dpdk.py
     #[arg(long, value_name = "FILE")]
     peer: Option<PathBuf>,
@@ -65,7 +71,7 @@ pub struct Arguments {
     /// Instead of the cases: many rules, from ClassBench files (.xz is unpacked) or generated
     /// sets such as acl1-10k, fw1-500k
     #[arg(
-        long, value_name = "FILE|SET,...", value_delimiter = ',', conflicts_with_all = ["case", "peer", "attack"]
+        long, value_name = "FILE|SET,...", value_delimiter = ',', conflicts_with_all = ["case", "peer", "attack", "vector_filter"]
     )]
     pub(super) rules: Vec<String>,
     /// How packets are answered: megaflows, computational-flows [default: both]
@@ -73,7 +79,7 @@ pub struct Arguments {
         long,
         value_name = "NAME,...",
         value_delimiter = ',',
-        requires = "rules", conflicts_with_all = ["case", "peer", "attack"]
+        requires = "rules", conflicts_with_all = ["case", "peer", "attack", "vector_filter"]
     )]
     pub(super) mode: Vec<String>,
     /// How tables search rules: auto, tuple-space, merged-tuples, bloom, learned [default:
@@ -82,7 +88,7 @@ pub struct Arguments {
         long,
         value_name = "NAME,...",
         value_delimiter = ',',
-        requires = "rules", conflicts_with_all = ["case", "peer", "attack"]
+        requires = "rules", conflicts_with_all = ["case", "peer", "attack", "vector_filter"]
     )]
     pub(super) classifier: Vec<String>,
     /// How the wildcard cache searches entries: auto, tuple-space, bloom, learned [default:
@@ -91,36 +97,36 @@ pub struct Arguments {
         long,
         value_name = "NAME,...",
         value_delimiter = ',',
-        requires = "rules", conflicts_with_all = ["case", "peer", "attack"]
+        requires = "rules", conflicts_with_all = ["case", "peer", "attack", "vector_filter"]
     )]
     pub(super) megaflow_classifier: Vec<String>,
     /// Order in which flows send
     #[arg(
-        long, value_name = "ORDER,...", value_delimiter = ',', value_enum, requires = "rules", conflicts_with_all = ["case", "peer", "attack"],
+        long, value_name = "ORDER,...", value_delimiter = ',', value_enum, requires = "rules", conflicts_with_all = ["case", "peer", "attack", "vector_filter"],
         default_values_t = [Order::Uniform]
     )]
     pub(super) traffic: Vec<Order>,
     /// Capacity of the wildcard cache
     #[arg(
-        long, value_name = "N", default_value_t = 200_000, requires = "rules", conflicts_with_all = ["case", "peer", "attack"],
+        long, value_name = "N", default_value_t = 200_000, requires = "rules", conflicts_with_all = ["case", "peer", "attack", "vector_filter"],
         value_parser = number::<usize>(1..=100_000_000)
     )]
     pub(super) megaflows: usize,
     /// Rules removed or returned per second during the samples
     #[arg(
-        long, value_name = "N", default_value_t = 0, requires = "rules", conflicts_with_all = ["case", "peer", "attack"],
+        long, value_name = "N", default_value_t = 0, requires = "rules", conflicts_with_all = ["case", "peer", "attack", "vector_filter"],
         value_parser = number::<u64>(..=10_000_000)
     )]
     pub(super) update_rate: u64,
     /// Throughput of a running switch with N workers, at no more than 1 % loss, instead of the
     /// processor time of a packet
     #[arg(
-        long, value_name = "N,...", value_delimiter = ',', requires = "rules", conflicts_with_all = ["case", "peer", "attack"],
+        long, value_name = "N,...", value_delimiter = ',', requires = "rules", conflicts_with_all = ["case", "peer", "attack", "vector_filter"],
         value_parser = number::<usize>(1..=64)
     )]
     pub(super) workers: Vec<usize>,
     /// Draw the rows: .svg for one picture, .html for all with the tables
-    #[arg(long, value_name = "FILE", requires = "rules", conflicts_with_all = ["case", "peer", "attack"])]
+    #[arg(long, value_name = "FILE", requires = "drawn", conflicts_with_all = ["case", "peer", "attack"])]
     pub(super) plot: Option<PathBuf>,
 }
 
@@ -166,7 +172,7 @@ struct Case {
 }
 
 /// Makes the pipeline read the five-tuple; no packet comes from port 99.
-const READS_FIVE_TUPLE: &str = "priority=1,in_port=99,udp,nw_src=192.0.2.1,nw_dst=192.0.2.2,\
+pub(super) const READS_FIVE_TUPLE: &str = "priority=1,in_port=99,udp,nw_src=192.0.2.1,nw_dst=192.0.2.2,\
                                 tp_src=1,tp_dst=2,actions=drop\n";
 
 /// Measures and prints.
@@ -176,6 +182,9 @@ const READS_FIVE_TUPLE: &str = "priority=1,in_port=99,udp,nw_src=192.0.2.1,nw_ds
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     if !arguments.attack.is_empty() {
         return attack::execute(&arguments.attack, arguments, console);
+    }
+    if arguments.vector_filter {
+        return vector_filter::execute(arguments, console);
     }
     if !arguments.rules.is_empty() {
         return end_to_end::execute(arguments, console);
@@ -265,7 +274,8 @@ fn measure_all(arguments: &Arguments, console: &Console) -> Result<Report> {
     })
 }
 
-fn config(microflows: usize, megaflows: usize) -> Config {
+/// A switch with room for this many entries.
+pub(super) fn config(microflows: usize, megaflows: usize) -> Config {
     let mut config = Config::default();
     config.datapath.microflow.entries = microflows;
     config.datapath.microflow.admit_one_in = 1;
@@ -420,8 +430,8 @@ fn measure_io(flows: usize, arguments: &Arguments) -> Result<Row> {
 }
 
 /// A switch between a source and a sink in memory.
-struct Bench {
-    engine: Engine,
+pub(super) struct Bench {
+    pub(super) engine: Engine,
     source: CyclePort,
     sink: NullPort,
     received: Vec<Packet>,
@@ -430,12 +440,26 @@ struct Bench {
 
 impl Bench {
     fn new(case: &Case) -> Result<Bench> {
-        let mut engine = Engine::new(case.config.clone())?;
+        let config = case.config.clone();
+        Bench::of(case.name, &case.workload, case.extra_rules, config)
+    }
+
+    /// A switch with the rules of a workload and some others, and a source of its flows.
+    ///
+    /// # Errors
+    /// If the switch cannot be made, or does not take the rules.
+    pub(super) fn of(
+        name: &str,
+        workload: &MicroCase,
+        extra_rules: &str,
+        config: Config,
+    ) -> Result<Bench> {
+        let mut engine = Engine::new(config)?;
         for port in [1, 2, 99] {
             engine.add_port(PortId(port), Instant::ZERO);
         }
-        let rules = case.workload.rules_text() + case.extra_rules;
-        let rules = text::parse_rules(case.name, &rules).map_err(|errors| {
+        let rules = workload.rules_text() + extra_rules;
+        let rules = text::parse_rules(name, &rules).map_err(|errors| {
             let lines = errors.iter().fold(String::new(), |mut lines, error| {
                 let _ = writeln!(lines, "{error}");
                 lines
@@ -443,7 +467,7 @@ impl Bench {
             anyhow::anyhow!(lines)
         })?;
         engine.apply(&rules.into_change(), Instant::ZERO)?;
-        let mut packets = packets_of(case.workload.flows.iter().copied());
+        let mut packets = packets_of(workload.flows.iter().copied());
         while packets.len() < 64 {
             packets.extend_from_within(..);
         }
@@ -456,7 +480,8 @@ impl Bench {
         })
     }
 
-    fn forward(&mut self, packets: u64) {
+    /// Forwards packets of the source's flows.
+    pub(super) fn forward(&mut self, packets: u64) {
         let mut forwarded = 0;
         while forwarded < packets {
             let now = Instant::ZERO;

@@ -10,6 +10,7 @@ mod load;
 mod picture;
 mod spread;
 mod update;
+mod vector_filter;
 mod workers;
 
 use anyhow::Result;

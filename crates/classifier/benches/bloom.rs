@@ -18,10 +18,10 @@ use std::time::Instant;
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use thalweg_classifier::bloom::model::{Scheme, Stages, model};
+use thalweg_classifier::bloom::model::{Scheme, Stages, Subjects, model};
 use thalweg_classifier::{
     Bloom, BloomConfig, Classifier, FirstLayer, Pattern, Precedence, RuleId, TupleSpace,
-    TupleSpaceConfig, VectorFilter, VectorFilterConfig, Version,
+    TupleSpaceConfig, Version,
 };
 
 /// The program's allocator, for its pages of 2 MiB.
@@ -156,6 +156,17 @@ impl<const WORDS: usize> Case<WORDS> {
         let bytes = classifier.memory_bytes() / self.values.len();
         print!("  loaded in {loading:.0} ns a rule, {bytes} bytes a rule;");
         classifier
+    }
+
+    /// The rules of the last sub-tables, which are the worst.
+    fn of_last(&self, count: usize) -> Case<WORDS> {
+        let from = self.masks.len() - count;
+        let values = self.values.iter().filter(|(table, _)| *table >= from);
+        Case {
+            flows: Vec::new(),
+            masks: self.masks.clone(),
+            values: values.copied().collect(),
+        }
     }
 
     fn bloom(&self, first_layer: FirstLayer, flows: usize) -> Bloom {
@@ -327,14 +338,9 @@ fn stages(per_table: usize) {
         .filter(of_last)
         .map(|(_, value)| *value)
         .collect();
-    let filter = VectorFilter::new(VectorFilterConfig {
-        sets: 20,
-        keys: 100_000,
-        size_bytes_max: 64 << 20,
-        counting: false,
-        ages: true,
-        seed: 1,
-    });
+    let vector = case.bloom(FirstLayer::FullKeysDisjoint, 100_000).always();
+    let more_own = case.bloom(FirstLayer::OwnBits, 100_000).always();
+    let few_own = case.of_last(2).bloom(FirstLayer::OwnBits, 100_000).always();
     let mut random = Pcg64Mcg::seed_from_u64(3);
     let drawn: Vec<Key> = (0..LOOKUPS)
         .map(|_| keys[random.random_range(0..keys.len())])
@@ -352,7 +358,14 @@ fn stages(per_table: usize) {
         times.sort_by(f64::total_cmp);
         times[ROUNDS / 2]
     };
-    let stages = Stages::measured(&filter, &one, &more, VERSION, time);
+    let subjects = Subjects {
+        one: &one,
+        more: &more,
+        vector: &vector,
+        few_own: &few_own,
+        more_own: &more_own,
+    };
+    let stages = Stages::measured(subjects, VERSION, time);
     println!("{per_table} rules a sub-table, stages in ns: {stages:.1?}");
     let known = Scheme::Vector {
         candidates: 1.1,

@@ -520,3 +520,57 @@ fn what_tables_and_caches_have_chosen_is_told() {
         assert_eq!(cache["is_measured"], row["mode"] == "megaflows", "{row}");
     }
 }
+
+/// The figure of the slides on the vector Bloom filter: both ways to search, at each size.
+#[test]
+fn megaflows_are_searched_with_and_without_the_vector_filter() {
+    let scene = Scene::new();
+    let report = scene.json(&[
+        "bench",
+        "forward",
+        "--vector-filter",
+        "--samples",
+        "1",
+        "--packets",
+        "100000",
+        "--plot",
+        "filter.svg",
+    ]);
+    assert_eq!(report["command"], "bench forward");
+    let rows = report["rows"].as_array().expect("rows");
+    let sizes: Vec<_> = rows
+        .iter()
+        .map(|row| row["rules_per_mask"].as_u64())
+        .collect();
+    let expected = [100, 300, 1_000, 3_000, 10_000];
+    assert_eq!(sizes, expected.map(|size| [Some(size); 2]).concat());
+    for pair in rows.chunks(2) {
+        for (row, classifier) in pair.iter().zip(["tuple-space", "bloom"]) {
+            assert_eq!(row["classifier"], classifier);
+            assert_eq!(row["masks"], 20, "{row}");
+            let all = row["rules_per_mask"].as_u64().map(|rules| 20 * rules);
+            assert_eq!(row["megaflows"].as_u64(), all, "{row}");
+            assert_eq!(row["upcalls"], 0.0, "{row}");
+            assert_eq!(
+                row["asked"].as_f64() > Some(0.5),
+                classifier == "bloom",
+                "{row}"
+            );
+        }
+        let searched = |row: &Value| row["subtables"].as_f64().expect("a number");
+        // Flows lie evenly in 20 sub-tables, and the filter names the right one.
+        assert!(searched(&pair[0]) > 8.0, "{}", pair[0]);
+        assert!(searched(&pair[1]) < 3.0, "{}", pair[1]);
+    }
+    let picture = std::fs::read_to_string(scene.path("filter.svg")).expect("a picture");
+    assert!(picture.contains("tuple-space"));
+    let refuses = |arguments: &[&str], expected| {
+        scene.refuses(
+            &[&["bench", "forward", "--vector-filter"], arguments].concat(),
+            expected,
+        );
+    };
+    refuses(&["--case", "megaflow"], &["--case"]);
+    refuses(&["--attack", "tse"], &["--attack"]);
+    refuses(&["--classifier", "bloom"], &["--classifier"]);
+}

@@ -50,7 +50,7 @@ pub use classbench::{
 pub use error::WorkloadError;
 pub use field::Field;
 pub use flows::{Flow, FlowConfig, FlowSource, draw_flows};
-pub use micro::{DESTINATIONS_PER_MASK, MicroCase};
+pub use micro::{DESTINATIONS_PER_MASK, MicroCase, RULES_PER_SUB_TABLE};
 pub use openflow::generate_openflow;
 pub use pipeline::{
     OfdConfig, Pipeline, PipelineKind, PscConfig, SyntheticConfig, Table, TableRole, Template,

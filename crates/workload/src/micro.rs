@@ -27,6 +27,9 @@ use crate::seed::{Random, pick, stream};
 /// The number of destinations of every group of [`MicroCase::masks`].
 pub const DESTINATIONS_PER_MASK: u16 = 50;
 
+/// Rules that a group of [`MicroCase::sub_tables`] has at most.
+pub const RULES_PER_SUB_TABLE: u32 = 1 << 14;
+
 /// Rules, and the flows sent through them from port 1 to port 2.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MicroCase {
@@ -101,6 +104,41 @@ impl MicroCase {
             })
             .collect();
         Ok(MicroCase { rules, flows }.shuffled(&mut random))
+    }
+
+    /// `masks` groups of `rules` rules, each group its own megaflow mask, and a flow for each rule.
+    ///
+    /// # Errors
+    /// When `masks` is not within 1 to 31, or `rules` not within 1 to 16,384.
+    pub fn sub_tables(masks: u8, rules: u32, seed: u64) -> Result<Self, WorkloadError> {
+        WorkloadError::check("the number of masks", masks.into(), 1, 31)?;
+        let most = RULES_PER_SUB_TABLE.into();
+        WorkloadError::check("the number of rules", rules.into(), 1, most)?;
+        // A destination address: 8 bits fixed, 5 of the group, 14 of the rule, 5 of the host.
+        let mut random = stream(seed, "micro sub-tables");
+        let (mut all, mut flows) = (Vec::new(), Vec::new());
+        for group in 0..masks {
+            let network = 0x0a00_0000 | u32::from(group) << 19;
+            let to_group = Match::ipv4().with_prefix(Field::IpDst, network, 13);
+            all.push(Rule::new(0, 10, to_group, vec![Action::Goto(group + 1)]));
+            for rule in 0..rules {
+                let destination = network | rule << 5;
+                let matches = Match::ipv4()
+                    .with(Field::IpProtocol, 17_u8)
+                    .with_prefix(Field::IpDst, destination, 27)
+                    .with_masked(Field::UdpSrc, 0_u8, group.into());
+                all.push(Rule::new(group + 1, 10, matches, vec![Action::Output(2)]));
+                flows.push(Flow {
+                    ip_src: Ipv4Addr::from(0x1e00_0000 | random.random_range(0..1_u32 << 24)),
+                    ip_dst: Ipv4Addr::from(destination | random.random_range(0..1_u32 << 5)),
+                    // The five bits that groups look at are zero.
+                    source_port: random.random::<u16>() & !0x1f,
+                    destination_port: random.random(),
+                    ..Flow::default()
+                });
+            }
+        }
+        Ok(MicroCase { rules: all, flows }.shuffled(&mut random))
     }
 
     /// `macs` different source addresses through a pipeline of ten tables and 3,771 rules.
@@ -329,6 +367,22 @@ mod tests {
         );
         assert!(case.flows.iter().all(|flow| flow.source_port & 0x1f == 0));
         assert!(MicroCase::masks(32, 1, 1).is_err());
+    }
+
+    #[test]
+    fn every_rule_of_a_sub_table_has_its_flow() {
+        let case = MicroCase::sub_tables(20, 300, 1).unwrap();
+        assert_eq!((case.rules.len(), case.flows.len()), (20 * 301, 20 * 300));
+        let destinations = case.flows.iter().map(|flow| u32::from(flow.ip_dst) >> 5);
+        assert_eq!(destinations.collect::<HashSet<_>>().len(), 20 * 300);
+        assert!(case.flows.iter().all(|flow| flow.source_port & 0x1f == 0));
+        assert_eq!(
+            case.rules[2 * 301 - 1].to_string(),
+            "table=2,priority=10,udp,nw_dst=10.8.37.96/27,\
+             tp_src=0x0/0x1,actions=output:2"
+        );
+        assert!(MicroCase::sub_tables(32, 1, 1).is_err());
+        assert!(MicroCase::sub_tables(1, RULES_PER_SUB_TABLE + 1, 1).is_err());
     }
 
     #[test]

@@ -13,7 +13,8 @@ use std::hint::black_box;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
-use thalweg_classifier::bloom::model::{Scheme, Stages, model};
+use thalweg_classifier::bloom::BloomStatistics;
+use thalweg_classifier::bloom::model::{Scheme, Stages, Subjects, model};
 use thalweg_classifier::{
     Bloom, BloomConfig, Classifier, FirstLayer, Pattern, Precedence, RuleId, TupleSpace,
     TupleSpaceConfig, Version,
@@ -29,6 +30,8 @@ use thalweg_command::report::{Axis, Lines, Series, Shape, Table, Unit};
 const SUBTABLES: [usize; 7] = [1, 2, 5, 10, 20, 40, 60];
 /// Number of sub-tables over which the stages' cost is averaged.
 const SUBTABLES_OF_STAGES: usize = 20;
+/// The fewest of which filters are asked.
+const FEW_SUBTABLES: usize = 2;
 const RULES_OF_SUBTABLE: usize = 1_000;
 /// Flows, all of which the filter learns.
 const FLOWS: usize = 8_192;
@@ -44,6 +47,11 @@ pub(super) struct ModelRow {
     ns_per_lookup: Spread,
     cycles_per_lookup: f64,
     model_ns: f64,
+    /// The model without waits, as the slides have it.
+    sum_ns: f64,
+    /// Sub-tables that the vector filter names, in the mean; where it is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    candidates: Option<f64>,
     paper_cycles: f64,
 }
 
@@ -56,6 +64,8 @@ pub(super) struct StagesRow {
     subtable_probe: f64,
     key_comparison: f64,
     put: f64,
+    own_filter: f64,
+    waits: f64,
 }
 
 /// The output of `--model` with `--json`.
@@ -75,22 +85,35 @@ pub(super) fn measure(samples: usize, budget_ns: u64, seed: u64) -> Report {
     let trace = trace(seed);
     let cycle_ns = cycle_ns(samples);
     let stages = stages(&trace, samples, seed);
+    let unwaiting = Stages {
+        waits: 0.0,
+        ..stages
+    };
     let mut rows = Vec::new();
     for subtables in SUBTABLES {
-        for (name, classifier, scheme) in classifiers(subtables, seed) {
+        let compared = Compared::new(subtables, seed);
+        let measured = compared.named().map(|(name, classifier)| {
             let mut place = 0;
-            let mut sample = |budget_ns| {
-                lookups::sample(&*classifier, VERSION, &trace, 1, &mut place, budget_ns)
-            };
+            let mut sample =
+                |budget_ns| lookups::sample(classifier, VERSION, &trace, 1, &mut place, budget_ns);
             sample(2 * budget_ns);
             let costs: Vec<f64> = (0..samples).map(|_| sample(budget_ns)).collect();
+            (name, Spread::of(&costs))
+        });
+        for ((name, spread), scheme) in measured.into_iter().zip(compared.schemes()) {
+            let subtables_count = subtables as f64;
             rows.push(ModelRow {
                 sub_tables: subtables,
                 classifier: name,
-                ns_per_lookup: Spread::of(&costs),
-                cycles_per_lookup: Spread::of(&costs).median / cycle_ns,
-                model_ns: model(&stages, scheme, subtables as f64),
-                paper_cycles: model(&Stages::PAPER, scheme, subtables as f64),
+                ns_per_lookup: spread,
+                cycles_per_lookup: spread.median / cycle_ns,
+                model_ns: model(&stages, scheme, subtables_count),
+                sum_ns: model(&unwaiting, scheme, subtables_count),
+                candidates: match scheme {
+                    Scheme::Vector { candidates, .. } => Some(candidates),
+                    _ => None,
+                },
+                paper_cycles: model(&Stages::PAPER, paper_scheme(name), subtables_count),
             });
         }
     }
@@ -104,6 +127,18 @@ pub(super) fn measure(samples: usize, budget_ns: u64, seed: u64) -> Report {
     }
 }
 
+/// What the slides say of a way to search: all flows are known, and the filter names one sub-table.
+fn paper_scheme(name: &str) -> Scheme {
+    match name {
+        "bloom-own-bits" => Scheme::PerSubtable,
+        "bloom-disjoint" => Scheme::Vector {
+            candidates: 1.0,
+            unknown: 0.0,
+        },
+        _ => Scheme::Sequential,
+    }
+}
+
 /// The stages in units of `unit_ns` nanoseconds.
 fn stages_in(stages: &Stages, unit_ns: f64) -> StagesRow {
     StagesRow {
@@ -113,6 +148,8 @@ fn stages_in(stages: &Stages, unit_ns: f64) -> StagesRow {
         subtable_probe: stages.subtable_probe / unit_ns,
         key_comparison: stages.key_comparison / unit_ns,
         put: stages.put / unit_ns,
+        own_filter: stages.own_filter / unit_ns,
+        waits: stages.waits / unit_ns,
     }
 }
 
@@ -133,29 +170,51 @@ fn cycle_ns(samples: usize) -> f64 {
     Spread::of(&costs[1..]).median
 }
 
-/// The model's three classifiers, with rules in `subtables` sub-tables.
-fn classifiers(subtables: usize, seed: u64) -> [(&'static str, Box<dyn Classifier>, Scheme); 3] {
-    let known = Scheme::Vector {
-        candidates: 1.0,
-        unknown: 0.0,
-    };
-    [
-        (
-            "tuple-space",
-            Box::new(tuple_space(0..subtables, seed)),
+/// The three of the model, with rules in this many sub-tables.
+struct Compared {
+    plain: TupleSpace,
+    own: Bloom,
+    vector: Bloom,
+}
+
+impl Compared {
+    fn new(subtables: usize, seed: u64) -> Compared {
+        Compared {
+            plain: tuple_space(0..subtables, seed),
+            own: bloom(FirstLayer::OwnBits, subtables, seed),
+            vector: bloom(FirstLayer::FullKeysDisjoint, subtables, seed),
+        }
+    }
+
+    fn named(&self) -> [(&'static str, &dyn Classifier); 3] {
+        [
+            ("tuple-space", &self.plain),
+            ("bloom-own-bits", &self.own),
+            ("bloom-disjoint", &self.vector),
+        ]
+    }
+
+    /// What each of them did in its lookups so far; a filter before one sub-table is never asked.
+    fn schemes(&self) -> [Scheme; 3] {
+        let asked = |bloom: &Bloom, scheme: fn(&BloomStatistics) -> Scheme| {
+            let counted = bloom.statistics();
+            match counted.lookups {
+                0 => Scheme::Sequential,
+                _ => scheme(&counted),
+            }
+        };
+        [
             Scheme::Sequential,
-        ),
-        (
-            "bloom-own-bits",
-            Box::new(bloom(FirstLayer::OwnBits, subtables, seed)),
-            Scheme::PerSubtable,
-        ),
-        (
-            "bloom-disjoint",
-            Box::new(bloom(FirstLayer::FullKeysDisjoint, subtables, seed)),
-            known,
-        ),
-    ]
+            asked(&self.own, |_| Scheme::PerSubtable),
+            asked(&self.vector, |counted| {
+                let share = |part: u64| part as f64 / counted.lookups as f64;
+                Scheme::Vector {
+                    candidates: share(counted.candidates),
+                    unknown: share(counted.full_searches),
+                }
+            }),
+        ]
+    }
 }
 
 fn tuple_space(subtables: std::ops::Range<usize>, seed: u64) -> TupleSpace {
@@ -224,10 +283,18 @@ fn stages(trace: &Trace, samples: usize, seed: u64) -> Stages {
         tuple_space(0..1, seed),
         tuple_space(0..SUBTABLES_OF_STAGES, seed),
     );
-    let filtered = bloom(FirstLayer::FullKeysDisjoint, SUBTABLES_OF_STAGES, seed);
-    let filter = filtered.flow_filter().expect("it is one of flows");
+    let vector = bloom(FirstLayer::FullKeysDisjoint, SUBTABLES_OF_STAGES, seed);
+    let few_own = bloom(FirstLayer::OwnBits, FEW_SUBTABLES, seed);
+    let more_own = bloom(FirstLayer::OwnBits, SUBTABLES_OF_STAGES, seed);
+    let subjects = Subjects {
+        one: &one,
+        more: &more,
+        vector: &vector,
+        few_own: &few_own,
+        more_own: &more_own,
+    };
     let keys = trace.keys(0, trace.len());
-    Stages::measured(filter, &one, &more, VERSION, |run| {
+    Stages::measured(subjects, VERSION, |run| {
         let costs = (0..=samples).map(|_| {
             let start = processor_time_ns();
             let mut sum = 0_u64;
@@ -243,6 +310,14 @@ fn stages(trace: &Trace, samples: usize, seed: u64) -> Stages {
     })
 }
 
+/// Stands beside the figures.
+const WHY_WAITS: &str = "\
+The slides sum stages up, each timed over keys that do not wait for each other. Behind the vector \
+filter each stage waits for the one before: the filter names the sub-table, that the slot, that the \
+rule. What such a lookup takes beyond the sum is measured as waits, and the slides' sum stands in \
+the column without them. \"Named\" is how many sub-tables the filter names for a lookup; with one \
+sub-table it is not asked.";
+
 impl Report {
     /// The rows as a table.
     pub(super) fn table(&self) -> Table {
@@ -253,6 +328,8 @@ impl Report {
             .with_numbers("least-most")
             .with_numbers("cycles")
             .with_numbers("ns by model")
+            .with_numbers("without waits")
+            .with_numbers("named")
             .with_numbers("paper, cycles");
         for row in &self.rows {
             let Spread { median, min, max } = row.ns_per_lookup;
@@ -263,6 +340,9 @@ impl Report {
                 format!("{min:.1}-{max:.1}"),
                 format!("{:.0}", row.cycles_per_lookup),
                 format!("{:.1}", row.model_ns),
+                format!("{:.1}", row.sum_ns),
+                row.candidates
+                    .map_or("-".to_owned(), |candidates| format!("{candidates:.2}")),
                 format!("{:.0}", row.paper_cycles),
             ]);
         }
@@ -279,17 +359,21 @@ impl Report {
                 subtable_probe,
                 key_comparison,
                 put,
+                own_filter,
+                waits,
             } = stages;
             format!(
                 "Stages, {unit}: hash for the filter {filter_hash:.1}, its load {filter_load:.1}; \
                  hash for a sub-table {subtable_hash:.1}, its probe {subtable_probe:.1}; \
-                 comparison {key_comparison:.1}; putting a flow in {put:.1}"
+                 comparison {key_comparison:.1}; putting a flow in {put:.1}; \
+                 a sub-table's own filter {own_filter:.1}; \
+                 waits behind the vector filter {waits:.1}"
             )
         };
         let nanoseconds = said("ns", &self.stages_ns);
         let cycles = said("cycles", &self.stages_cycles);
         format!(
-            "{nanoseconds}\n{cycles}\nA cycle took {:.3} ns",
+            "{nanoseconds}\n{cycles}\nA cycle took {:.3} ns\n{WHY_WAITS}",
             self.cycle_ns
         )
     }

@@ -3,9 +3,10 @@
 //!
 //! ```text
 //!   no filter          fixed + key comparison + L * (sub-table hash + probe)
-//!   a filter for each  fixed + key comparison + L * (filter hash + filter load) + probe
-//!   vector filter      fixed + key comparison + filter hash + filter load + C * (sub-table hash
-//!                      + probe),  for a flow that is known; C candidates, one right
+//!   a filter for each  fixed + key comparison + L * own filter + probe
+//!   vector filter      fixed + key comparison + filter hash + filter load + waits
+//!                      + C * (sub-table hash + probe),  for a flow that is known; C candidates,
+//!                      one right
 //!                      the same + what no filter costs + put,  for one that is not
 //! ```
 //!
@@ -14,7 +15,10 @@
 //! paper's 395 + 150 L and 448 + 118 L. A caller with a clock can measure this crate's stages
 //! with [`Stages::measured`] and compare the model with lookups.
 
-use crate::{Classifier, RuleId, TupleSpace, VectorFilter, Version};
+use crate::simd::{Level, Simd, Work};
+use crate::{Bloom, Classifier, RuleId, TupleSpace, Version};
+
+use super::counters::bits_of;
 
 /// The cost of each stage of a lookup, in any one unit: cycles, or nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -33,6 +37,25 @@ pub struct Stages {
     pub key_comparison: f64,
     /// Putting a key into the filter.
     pub put: f64,
+    /// Asking the filter of one sub-table, the hash included.
+    pub own_filter: f64,
+    /// What a hit behind the vector filter waits beyond the sum of its stages.
+    pub waits: f64,
+}
+
+/// What [`Stages::measured`] measures.
+#[derive(Clone, Copy, Debug)]
+pub struct Subjects<'a> {
+    /// A tuple space of one sub-table, in which all keys have a rule.
+    pub one: &'a TupleSpace,
+    /// The same rules, and other sub-tables in which no key has a rule.
+    pub more: &'a TupleSpace,
+    /// The rules of `more` behind a filter of flows.
+    pub vector: &'a Bloom,
+    /// Two sub-tables or more, each behind its own filter.
+    pub few_own: &'a Bloom,
+    /// The same with more sub-tables.
+    pub more_own: &'a Bloom,
 }
 
 /// The kinds of lookup in the model.
@@ -63,6 +86,8 @@ impl Stages {
         subtable_probe: 53.0,
         key_comparison: 82.0,
         put: 0.0,
+        own_filter: 88.0 + 30.0,
+        waits: 0.0,
     };
 
     /// This crate's stages, as measured by `time`.
@@ -75,22 +100,48 @@ impl Stages {
     /// # Panics
     /// If `more` has only one sub-table.
     pub fn measured(
-        filter: &VectorFilter,
-        one: &TupleSpace,
-        more: &TupleSpace,
+        subjects: Subjects<'_>,
         version: Version,
         mut time: impl FnMut(&mut dyn FnMut(&[u64]) -> u64) -> f64,
     ) -> Stages {
+        let Subjects {
+            one,
+            more,
+            vector,
+            few_own,
+            more_own,
+        } = subjects;
+        let filter = vector.flow_filter().expect("it has a filter of flows");
         let others = more.subtable_count() - 1;
         assert!(others > 0, "nothing to share out");
+        let added = more_own.rules().subtable_count() - few_own.rules().subtable_count();
+        assert!(added > 0, "nothing to share out");
         let answer = |found: Option<RuleId>| found.map_or(0, |id| u64::from(id.0));
         let filter_hash = time(&mut |key| filter.hash(key));
         let both = time(&mut |key| filter.candidates(filter.hash(key)));
-        let put = time(&mut |key| filter.put(filter.hash(key), 0) as u64);
+        let rules = vector.rules();
+        let home = |key: &[u64]| rules.subtable_of(rules.lookup(key, version)?);
+        let mut known = None;
+        let put = time(&mut |key| {
+            let number = *known.get_or_insert_with(|| home(key).unwrap_or(0));
+            filter.put(filter.hash(key), number as usize) as u64
+        });
         let subtable_hash = time(&mut |key| one.hash_in_best(key));
         let single = time(&mut |key| answer(one.lookup(key, version)));
         let all = time(&mut |key| answer(more.lookup(key, version)));
         let subtable = (all - single).max(0.0) / others as f64;
+        let few = time(&mut |key| answer(few_own.lookup(key, version)));
+        let many = time(&mut |key| answer(more_own.lookup(key, version)));
+        // The flows were put in above.
+        let level = Level::best();
+        let chain = time(&mut |key| {
+            level.run(Chain {
+                vector,
+                key,
+                version,
+            })
+        });
+        let sum = both + single.max(subtable);
         Stages {
             fixed: 0.0,
             filter_hash,
@@ -99,7 +150,31 @@ impl Stages {
             subtable_probe: (subtable - subtable_hash).max(0.0),
             key_comparison: (single - subtable).max(0.0),
             put: (put - filter_hash).max(0.0),
+            own_filter: (many - few).max(0.0) / added as f64,
+            waits: (chain - sum).max(0.0),
         }
+    }
+}
+
+/// A known flow's way through the vector filter and the sub-table that it names, and no more.
+struct Chain<'a> {
+    vector: &'a Bloom,
+    key: &'a [u64],
+    version: Version,
+}
+
+impl Work for Chain<'_> {
+    type Output = u64;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) -> u64 {
+        let filter = self.vector.flow_filter().expect("it has a filter of flows");
+        let sets = filter.find_one(simd, filter.hash(self.key), 0);
+        let rules = self.vector.rules();
+        let found = bits_of(sets)
+            .filter(|&number| rules.has_subtable(number))
+            .find_map(|number| rules.probe(simd, number, self.key, self.version));
+        found.map_or(0, |rule| u64::from(rule.id.0))
     }
 }
 
@@ -110,14 +185,14 @@ pub fn model(stages: &Stages, scheme: Scheme, subtables: f64) -> f64 {
     let subtable = stages.subtable_hash + stages.subtable_probe;
     match scheme {
         Scheme::Sequential => once + subtables * subtable,
-        Scheme::PerSubtable => once + subtables * filter + stages.subtable_probe,
+        Scheme::PerSubtable => once + subtables * stages.own_filter + stages.subtable_probe,
         Scheme::Vector {
             candidates,
             unknown,
         } => {
             let known = candidates * subtable;
             let missed = (candidates - 1.0).max(0.0) * subtable + subtables * subtable + stages.put;
-            once + filter + (1.0 - unknown) * known + unknown * missed
+            once + filter + stages.waits + (1.0 - unknown) * known + unknown * missed
         }
     }
 }
@@ -142,6 +217,26 @@ mod tests {
             // For an unknown flow the filter's cost is wasted.
             assert_eq!(vector(1.0), cost(Scheme::Sequential) + 118.0);
             assert_eq!(vector(0.5), (vector(0.0) + vector(1.0)) / 2.0);
+        }
+    }
+
+    #[test]
+    fn a_hit_behind_the_vector_filter_waits_once() {
+        let waiting = Stages {
+            waits: 40.0,
+            ..Stages::PAPER
+        };
+        let known = Scheme::Vector {
+            candidates: 1.0,
+            unknown: 0.0,
+        };
+        for (scheme, more) in [
+            (Scheme::Sequential, 0.0),
+            (Scheme::PerSubtable, 0.0),
+            (known, 40.0),
+        ] {
+            let cost = |stages| model(stages, scheme, 20.0);
+            assert_eq!(cost(&waiting), cost(&Stages::PAPER) + more);
         }
     }
 }
