@@ -105,7 +105,6 @@ use crate::simd::Level;
 use crate::{Classifier, Pattern, Precedence, RuleId, TupleSpaceConfig, Version};
 
 use batch::best_of;
-pub(crate) use cost::{cost_of_isets, cost_of_visits};
 use index::Trained;
 pub(crate) use policy::Changes;
 pub use policy::TrainingPolicy;

@@ -19,6 +19,7 @@
 mod auto;
 pub mod bloom;
 mod capacity;
+pub mod cost;
 mod counting_set;
 pub mod hash;
 mod highest;

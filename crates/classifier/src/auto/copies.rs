@@ -75,7 +75,7 @@ impl Auto {
 
     /// The cost of a lookup of a key, in nanoseconds, computed from the visited tables.
     pub fn cost_ns(&self, key: &[u64], version: Version) -> f64 {
-        self.held.visited_by(key, version).cost_ns
+        self.held.visited_by(key, version).cost_ns()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The index that an [`Auto`](super::Auto) has, of one of four kinds.
 
-use crate::learned::{cost_of_isets, cost_of_visits};
+use crate::cost::Visits;
 use crate::{Bloom, Classifier, Learned, Life, MergedTuples, RuleId, Version};
 
 use super::{AutoConfig, Selection};
@@ -46,15 +46,6 @@ pub(super) enum Held {
     Tuples(Box<MergedTuples>),
     Bloom(Box<Bloom>),
     Learned(Box<Learned>),
-}
-
-/// The work of one lookup.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Visits {
-    /// The hash tables, filters and iSets visited.
-    pub(super) tables: usize,
-    /// The cost in nanoseconds of a lookup in a burst.
-    pub(super) cost_ns: f64,
 }
 
 impl Held {
@@ -148,35 +139,28 @@ impl Held {
 
     /// The work of a lookup of a key.
     pub(super) fn visited_by(&self, key: &[u64], version: Version) -> Visits {
-        let rules = self.rule_count();
         match self {
             Held::Tuples(tuples) => {
-                let (tables, compared) = tuples.visited_by(key, version);
-                let cost_ns = cost_of_visits(tables, compared, rules);
-                Visits { tables, cost_ns }
+                let (tables, patterns) = tuples.visited_by(key, version);
+                Visits {
+                    tables,
+                    patterns,
+                    rules: self.rule_count(),
+                    ..Visits::default()
+                }
             }
             Held::Bloom(bloom) => {
                 // Searches after a filter wait for it, so they count double: see
                 // `bloom::statistics`.
-                let (filters, searched) = bloom.visited_by(key, version);
+                let (filters, named) = bloom.visited_by(key, version);
                 Visits {
-                    tables: filters + searched,
-                    cost_ns: cost_of_visits(filters + 2 * searched, 0, rules),
+                    filters,
+                    named,
+                    rules: self.rule_count(),
+                    ..Visits::default()
                 }
             }
-            Held::Learned(learned) => {
-                let (isets, visited, compared) = learned.visited_by(key, version);
-                let covered = (rules as f64 * learned.covered_share()) as usize;
-                let own = if isets > 0 {
-                    cost_of_isets(isets, covered)
-                } else {
-                    0.0
-                };
-                Visits {
-                    tables: isets + visited,
-                    cost_ns: own + cost_of_visits(visited, compared, rules - covered),
-                }
-            }
+            Held::Learned(learned) => learned.visited_by(key, version),
         }
     }
 

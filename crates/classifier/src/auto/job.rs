@@ -179,7 +179,7 @@ impl Build {
                 coverage = Some(held.coverage());
             }
             let cost = keys.chunks_exact(words);
-            let cost = cost.map(|key| held.visited_by(key, Version::FIRST).cost_ns);
+            let cost = cost.map(|key| held.visited_by(key, Version::FIRST).cost_ns());
             let cost = cost.sum::<f64>() / (keys.len() / words).max(1) as f64;
             costs.push((kind, cost));
             let is_best = match self.is_asked_for {

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use super::held::Visits;
+use crate::cost::Visits;
 
 /// The number of lookups between two samples.
 pub(super) const LOOK_EVERY: u32 = 2_048;
@@ -88,8 +88,8 @@ impl Observed {
         let next = gap - (looks as u32).wrapping_mul(97) % (gap / 2);
         self.until_look.store(next, Relaxed);
         add(&self.samples, 1);
-        add(&self.tables, visits.tables as u64);
-        add(&self.cost, (visits.cost_ns * 1e3) as u64);
+        add(&self.tables, visits.asked() as u64);
+        add(&self.cost, (visits.cost_ns() * 1e3) as u64);
         let place = looks as usize % KEYS * self.words;
         for (kept, word) in self.keys[place..].iter().zip(key) {
             kept.store(*word, Relaxed);

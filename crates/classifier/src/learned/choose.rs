@@ -16,8 +16,10 @@
 
 use thalweg_packet::Slot;
 
+use crate::cost::worth_in_group;
+
 use super::composite::Composite;
-use super::partition::{Limits, Ranged, partition};
+use super::partition::{Buckets, LANES, Limits, Ranged, partition};
 use super::snapshot::Snapshot;
 
 /// The number of rules in a trial.
@@ -92,7 +94,7 @@ fn expected(snapshot: &Snapshot, rules: &[u32], composite: &Composite, limits: L
     if ranged.len() <= SAMPLE {
         let count = ranged.len();
         let buckets = partition(ranged, composite, limits);
-        return (count - buckets.left.len()) as f64;
+        return (count - buckets.left.len()) as f64 * worth(&buckets);
     }
     let step = ranged.len() / 1024;
     let mut lows: Vec<u128> = ranged
@@ -120,8 +122,24 @@ fn expected(snapshot: &Snapshot, rules: &[u32], composite: &Composite, limits: L
         }
     }
     let count = inside.len();
-    let left = partition(inside, composite, limits).left.len();
-    (count - left) as f64 / count.max(1) as f64 * narrow as f64
+    let buckets = partition(inside, composite, limits);
+    let kept = (count - buckets.left.len()) as f64 * worth(&buckets);
+    kept / count.max(1) as f64 * narrow as f64
+}
+
+/// The mean worth of a rule in these buckets, by how far back it lies.
+fn worth(buckets: &Buckets) -> f64 {
+    let all = (0..buckets.starts.len()).map(|bucket| buckets.bucket(bucket).len());
+    let (mut worth, mut rules) = (0.0, 0);
+    for count in all {
+        let groups = (0..count.div_ceil(LANES)).map(|group| {
+            let own = LANES.min(count - group * LANES);
+            own as f64 * worth_in_group(group)
+        });
+        worth += groups.sum::<f64>();
+        rules += count;
+    }
+    worth / rules.max(1) as f64
 }
 
 /// The rules with their blocks.

@@ -1,99 +1,107 @@
 //! Decides how many iSets pay: the cost of a lookup with each number of them.
 //!
-//! ```text
-//!   cost = iSets * ISET + ENTRY if any table of the remainder is visited
-//!        + tables visited * TABLE + patterns compared * PATTERN
-//! ```
+//! The keys are drawn from the rules, as in measured traffic. Each iSet is tried with them as soon
+//! as its buckets are known: how many groups of eight rules a lookup compares there until it has
+//! its rule. Then a remainder is built of the rules left over, or of a sample of them. [`Visits`]
+//! has the weights. So a training that does not pay yields no iSets, and lookups cost what the
+//! remainder costs.
 //!
-//! The counts come from keys drawn from the rules, as in measured traffic. The weights are
-//! nanoseconds of a lookup in a burst, and grow with the number of rules; only their ratios
-//! matter. To count, a remainder is built of the rules that would be left over, or of a sample
-//! of them. For zero iSets it is the existing one, if there are no iSets yet. So a training
-//! that does not pay yields no iSets, and lookups cost what the remainder costs.
+//! Groups matter for few rules, and for rules that overlap. A bucket may have dozens of groups: an
+//! iSet with all rules in a few buckets covers everything and saves nothing.
 
+use crate::cost::Visits;
 use crate::merged_tuples::MergedTuples;
 use crate::{Classifier, Precedence, RuleId, Version};
 
 use super::LearnedConfig;
+use super::composite::Composite;
+use super::partition::{Buckets, LANES};
 use super::snapshot::Snapshot;
 
-/// The cost of an iSet, and of a table visit, when all memory is near.
-const ISET: f64 = 16.0;
-const TABLE: f64 = 3.0;
-/// The fixed cost of searching tables: hashing, and waiting for the first of them.
-const ENTRY: f64 = 12.0;
-/// The extra cost for each doubling of the rules beyond `NEAR_RULES`: they are further away.
-const DOUBLING: f64 = 2.0;
-const NEAR_RULES: f64 = 4096.0;
-/// The cost of comparing a pattern.
-const PATTERN: f64 = 3.0;
 /// The most rules in a trial remainder.
 const RULES: usize = 60_000;
 /// The number of keys tried.
 const KEYS: usize = 256;
 
-/// The cost of a lookup with `isets` iSets and a remainder of the rules `left`.
-pub(super) fn cost(snapshot: &Snapshot, config: &LearnedConfig, isets: usize, left: &[u32]) -> f64 {
-    let mut remainder = MergedTuples::new(config.tuples.clone());
-    let mut is_left = vec![false; snapshot.len()];
-    for &rule in left {
-        is_left[rule as usize] = true;
+/// Keys that are tried in each planned iSet, before any index is built.
+pub(super) struct Trial<'a> {
+    snapshot: &'a Snapshot,
+    config: &'a LearnedConfig,
+    keys: Vec<Tried>,
+}
+
+/// A key, and the visits of its lookups so far.
+struct Tried {
+    key: Vec<u64>,
+    /// The best rule found in an iSet.
+    best: Option<u32>,
+    visits: Visits,
+}
+
+impl<'a> Trial<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot, config: &'a LearnedConfig) -> Trial<'a> {
+        let step = snapshot.len().div_ceil(KEYS).max(1);
+        let keys = (0..snapshot.len() as u32).step_by(step).map(|rule| {
+            // The key has the rule's value, and noise in the bits outside its mask.
+            let pattern = snapshot.pattern(rule);
+            let noise = crate::hash::hash_words(1, &[rule.into()]);
+            let words = pattern.value.iter().zip(pattern.mask);
+            Tried {
+                key: words.map(|(value, mask)| value | noise & !mask).collect(),
+                best: None,
+                visits: Visits::default(),
+            }
+        });
+        Trial {
+            snapshot,
+            config,
+            keys: keys.collect(),
+        }
     }
-    for &rule in left.iter().step_by(left.len().div_ceil(RULES).max(1)) {
-        let (precedence, _) = snapshot.rule(rule);
-        let pattern = snapshot.pattern(rule);
-        remainder.insert(pattern, precedence, RuleId(rule), Version::FIRST);
+
+    /// Looks the keys up in another iSet.
+    pub(super) fn ask(&mut self, composite: &Composite, buckets: &Buckets) {
+        for Tried { key, best, visits } in &mut self.keys {
+            let number = composite.wide(key);
+            let bucket = buckets.starts.partition_point(|&start| start <= number) - 1;
+            let rules = buckets.bucket(bucket);
+            let is_end = |&rule: &u32| {
+                best.is_some_and(|best| best < rule) || self.snapshot.pattern(rule).matches(key)
+            };
+            let place = rules.iter().position(is_end);
+            if let Some(place) = place {
+                *best = Some(best.map_or(rules[place], |best| best.min(rules[place])));
+            }
+            let last = place.unwrap_or(rules.len().saturating_sub(1));
+            visits.isets += 1;
+            visits.long += usize::from(last >= LANES);
+            visits.groups += last / LANES;
+        }
     }
-    let best_of = |rule: u32| {
-        (!is_left[rule as usize]).then(|| match config.takes_any {
-            true => Precedence::HIGHEST,
-            false => snapshot.rule(rule).0,
-        })
-    };
-    let covered = snapshot.len() - left.len();
-    let tables = cost_of_tables(&remainder, left.len(), snapshot, Version::FIRST, best_of);
-    cost_of_isets(isets, covered) + tables
-}
 
-/// The cost of `isets` iSets with `covered` rules for a lookup.
-pub(crate) fn cost_of_isets(isets: usize, covered: usize) -> f64 {
-    isets as f64 * ISET + distance(covered)
-}
-
-/// The cost of visiting tables with `rules` rules, and of comparing patterns there, for a
-/// lookup.
-pub(crate) fn cost_of_visits(visited: usize, compared: usize, rules: usize) -> f64 {
-    let entry = if visited > 0 { ENTRY } else { 0.0 };
-    entry + visited as f64 * (TABLE + distance(rules)) + compared as f64 * PATTERN
-}
-
-/// The extra cost of a visit for the number of rules.
-fn distance(rules: usize) -> f64 {
-    DOUBLING * (1.0 + rules as f64 / NEAR_RULES).log2()
-}
-
-/// The cost of a lookup in merged tuples of `rules` rules, or of a sample of them.
-///
-/// Keys are made from the snapshot's rules; `best_of` is the precedence found elsewhere for
-/// the key of a rule.
-fn cost_of_tables(
-    tables: &MergedTuples,
-    rules: usize,
-    snapshot: &Snapshot,
-    version: Version,
-    best_of: impl Fn(u32) -> Option<Precedence>,
-) -> f64 {
-    let step = snapshot.len().div_ceil(KEYS).max(1);
-    let (mut keys, mut sum) = (0, 0.0);
-    for rule in (0..snapshot.len() as u32).step_by(step) {
-        // The key has the rule's value, and noise in the bits outside its mask.
-        let pattern = snapshot.pattern(rule);
-        let noise = crate::hash::hash_words(1, &[rule.into()]);
-        let words = pattern.value.iter().zip(pattern.mask);
-        let key: Vec<u64> = words.map(|(value, mask)| value | noise & !mask).collect();
-        let (visited, compared) = tables.visited_beside(&key, version, best_of(rule));
-        sum += cost_of_visits(visited, compared, rules);
-        keys += 1;
+    /// The cost of a lookup in the iSets so far and a remainder of the rules `left`.
+    pub(super) fn cost(&self, left: &[u32]) -> f64 {
+        let mut remainder = MergedTuples::new(self.config.tuples.clone());
+        for &rule in left.iter().step_by(left.len().div_ceil(RULES).max(1)) {
+            let (precedence, _) = self.snapshot.rule(rule);
+            let pattern = self.snapshot.pattern(rule);
+            remainder.insert(pattern, precedence, RuleId(rule), Version::FIRST);
+        }
+        let costs = self.keys.iter().map(|tried| {
+            let best = tried.best.map(|rule| match self.config.takes_any {
+                true => Precedence::HIGHEST,
+                false => self.snapshot.rule(rule).0,
+            });
+            let (tables, patterns) = remainder.visited_beside(&tried.key, Version::FIRST, best);
+            let visits = Visits {
+                covered: self.snapshot.len() - left.len(),
+                tables,
+                patterns,
+                rules: left.len(),
+                ..tried.visits
+            };
+            visits.cost_ns()
+        });
+        costs.sum::<f64>() / self.keys.len().max(1) as f64
     }
-    sum / f64::from(keys.max(1))
 }

@@ -356,6 +356,21 @@ impl Groups {
         }
     }
 
+    /// The number of groups of a bucket that [`Groups::improve`] compares when the best slot is
+    /// `before` at its call and `after` at its return.
+    pub(super) fn compared(&self, bucket: usize, before: u32, after: u32) -> usize {
+        let (mut group, mut count) = (Some(bucket), 0);
+        while let Some(number) = group {
+            let first = slot_of(self.head(number), 0);
+            if first >= before || first > after {
+                break;
+            }
+            count += 1;
+            group = self.next_of(number);
+        }
+        count
+    }
+
     /// Inserts a rule, which is not plain yet, into a bucket, if there is room.
     ///
     /// Returns the moves of slots between lanes; the new slot is the last.

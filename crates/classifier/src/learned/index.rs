@@ -4,8 +4,9 @@ use std::hint::select_unpredictable;
 
 use thalweg_packet::MAX_WORDS;
 
+use crate::cost::Visits;
 use crate::merged_tuples::MergedTuples;
-use crate::simd::{Level, Simd, Work};
+use crate::simd::{Level, Plain, Simd, Work};
 use crate::{Pattern, Precedence, RuleId, Version};
 
 use super::batch::BURST;
@@ -53,6 +54,26 @@ impl Trained {
             }
         }
         best
+    }
+
+    /// Like [`Trained::best`], with the iSets, long buckets and further groups that it takes.
+    pub(super) fn best_visiting(&self, key: &[u64], version: Version) -> (u32, Visits) {
+        let mut packed = [0; PACKED_WORDS_MAX];
+        let packed = &mut packed[..self.packing.words()];
+        self.packing.pack(key, packed);
+        let (mut best, mut visits) = (NO_SLOT, Visits::default());
+        for iset in &self.isets {
+            let bucket = iset.bucket(Plain, key);
+            let before = best;
+            best = iset
+                .groups
+                .improve(Plain, bucket, (packed, 1), version, &self.slots, best);
+            let further = iset.groups.compared(bucket, before, best).saturating_sub(1);
+            visits.isets += 1;
+            visits.long += usize::from(further > 0);
+            visits.groups += further;
+        }
+        (best, visits)
     }
 
     /// Separates the rules in no iSet.

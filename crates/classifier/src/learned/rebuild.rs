@@ -5,6 +5,7 @@
 //! brings them up to date one by one, with [`Learned::read`] and [`Learned::forget`] (as
 //! `auto` does).
 
+use crate::cost::Visits;
 use crate::{Classifier, Life, Pattern, RuleId, Version};
 
 use super::index::Trained;
@@ -109,16 +110,18 @@ impl Learned {
         self.remainder.forget(id);
     }
 
-    /// The numbers of iSets and remainder tables that a lookup visits, and of patterns that it
-    /// compares there.
-    pub(crate) fn visited_by(&self, key: &[u64], version: Version) -> (usize, usize, usize) {
-        let Some(trained) = &self.trained else {
-            let (visited, compared) = self.remainder.visited_beside(key, version, None);
-            return (0, visited, compared);
+    /// The visits of a lookup of `key`.
+    pub fn visited_by(&self, key: &[u64], version: Version) -> Visits {
+        let (best, mut visits) = match self.trained.as_deref() {
+            Some(trained) => {
+                let (slot, visits) = trained.best_visiting(key, version);
+                (self.found_by(trained, slot).precedence(), visits)
+            }
+            None => (None, Visits::default()),
         };
-        let slot = trained.best(self.config.level, key, version);
-        let best = self.found_by(trained, slot).precedence();
-        let (visited, compared) = self.remainder.visited_beside(key, version, best);
-        (trained.isets.len(), visited, compared)
+        visits.rules = self.remainder.rule_count();
+        visits.covered = self.rule_count() - visits.rules;
+        (visits.tables, visits.patterns) = self.remainder.visited_beside(key, version, best);
+        visits
     }
 }

@@ -20,7 +20,7 @@ use crate::{Classifier, Version};
 
 use super::choose::{blocks, choose};
 use super::composite::Composite;
-use super::cost::cost;
+use super::cost::Trial;
 use super::index::Trained;
 use super::iset::{Directory, Iset, Starts};
 use super::model::{Model, Number, check};
@@ -142,8 +142,8 @@ impl TrainingJob {
         };
         let mut left: Vec<u32> = (0..self.snapshot.len() as u32).collect();
         let mut plans = Vec::new();
-        let cost = |isets, left: &[u32]| cost(&self.snapshot, config, isets, left);
-        let cost_without = self.cost_without.unwrap_or_else(|| cost(0, &left));
+        let mut trial = Trial::new(&self.snapshot, config);
+        let cost_without = self.cost_without.unwrap_or_else(|| trial.cost(&left));
         let (mut best_count, mut best_cost, mut covered) = (0, cost_without, 0);
         while plans.len() < config.isets_max.min(usize::from(u8::MAX)) && !left.is_empty() {
             let choice = choose(&self.snapshot, &left, &config.fields, limits);
@@ -157,12 +157,13 @@ impl TrainingJob {
                 break;
             }
             left = std::mem::take(&mut buckets.left);
+            trial.ask(&composite, &buckets);
             plans.push(Plan {
                 fields: choice.fields,
                 composite,
                 buckets,
             });
-            let cost = cost(plans.len(), &left);
+            let cost = trial.cost(&left);
             if cost < best_cost || config.is_cost_ignored {
                 (best_count, best_cost) = (plans.len(), cost);
                 covered = self.snapshot.len() - left.len();
