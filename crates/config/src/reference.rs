@@ -13,6 +13,7 @@ use thalweg_pipeline::ClassifierKind;
 use thalweg_switch::SwitchConfig;
 use thalweg_v2p::LEARNING_PROBABILITY;
 
+use crate::reload::is_live;
 use crate::{
     BYTES, COUNT, ENTRIES, FLOWS, MTU_BYTES, PACKET_BYTES, PACKETS, PORT_NUMBERS, POSITIVE, RULES,
     WORKERS, p4, v2p,
@@ -29,6 +30,8 @@ pub struct KeyReference {
     pub values: String,
     /// The value without it; empty where there is none.
     pub default: String,
+    /// Whether a running switch takes a new value on SIGHUP.
+    pub is_live: bool,
     /// The effect of the key.
     pub text: &'static str,
 }
@@ -74,13 +77,14 @@ pub fn configuration_page() -> String {
         "# Configuration\n\nEvery key of the file that `thalweg run` reads (TOML). Only `[[port]]` \
          is required. Unknown keys are errors, with line and column. A size (`_bytes`, `bytes`) is \
          a number of bytes or a text such as `\"64 MiB\"`; a time (`_us`) is a number of \
-         microseconds or a text such as `\"10s\"`. Paths are relative to the file's folder. How to \
-         run a switch, and which keys it reads again on SIGHUP: [operating.md](operating.md).\n",
+         microseconds or a text such as `\"10s\"`. Paths are relative to the file's folder. \
+         \"Live\" means that SIGHUP applies a change; other keys wait for a restart. How to run a \
+         switch: [operating.md](operating.md).\n",
     );
     for (heading, text) in SECTIONS {
         let _ = write!(
             page,
-            "\n## `{heading}`\n{text}\n\n| key | values | default | effect |\n| --- | --- | --- | --- |\n"
+            "\n## `{heading}`\n{text}\n\n| key | values | default | live | effect |\n| --- | --- | --- | --- | --- |\n"
         );
         for row in rows.iter().filter(|row| row.section == heading) {
             let default = match row.default.as_str() {
@@ -88,10 +92,11 @@ pub fn configuration_page() -> String {
                 words if words.contains(' ') => words.to_owned(),
                 default => format!("`{default}`"),
             };
+            let live = if row.is_live { "yes" } else { "no" };
             let KeyReference {
                 key, values, text, ..
             } = row;
-            let _ = writeln!(page, "| `{key}` | {values} | {default} | {text} |");
+            let _ = writeln!(page, "| `{key}` | {values} | {default} | {live} | {text} |");
         }
     }
     page
@@ -110,6 +115,7 @@ fn add(
         key,
         values: values.into(),
         default: default.to_string(),
+        is_live: is_live(section.trim_matches(['[', ']']), key),
         text,
     });
 }

@@ -39,6 +39,19 @@ impl Configuration {
     }
 }
 
+/// Whether a running switch takes a new value of a key; `section` without its brackets.
+pub(crate) fn is_live(section: &str, key: &str) -> bool {
+    let default = SwitchConfig::default();
+    let fixed = switch_keys(&default, &default);
+    match section {
+        "p4" | "p4runtime" => false,
+        "v2p" => key == "map",
+        _ => !fixed
+            .iter()
+            .any(|fixed| (fixed.0, fixed.1) == (section, key)),
+    }
+}
+
 fn switch_keys(next: &SwitchConfig, running: &SwitchConfig) -> Vec<Key> {
     let (new, old) = (&next.datapath, &running.datapath);
     let mut keys = vec![
