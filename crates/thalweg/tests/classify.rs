@@ -190,10 +190,10 @@ fn the_model_stands_beside_what_is_measured() {
         // Waits are of the vector filter alone, which is not asked before one sub-table.
         let is_vector = row["classifier"] == "bloom-disjoint";
         let is_asked = is_vector && row["sub_tables"].as_u64() > Some(1);
-        assert_eq!(row["candidates"].as_f64() >= Some(1.0), is_asked, "{row}");
+        assert_eq!(row["candidates"].is_number(), is_asked, "{row}");
         let sum = row["sum_ns"].as_f64().zip(by_model);
         assert!(
-            sum.is_some_and(|(sum, all)| sum == all || is_asked && sum < all),
+            sum.is_some_and(|(sum, all)| sum == all || is_asked && sum <= all),
             "{row}"
         );
     }

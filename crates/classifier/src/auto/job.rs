@@ -217,6 +217,9 @@ impl Build {
         }
         let masks = self.masks.unwrap_or_else(|| self.count_masks());
         let is_candidate = |kind: &IndexKind| match kind {
+            // One mask is one hash table, which no index beats. The weights were fitted to sets of
+            // several masks and would not say so.
+            _ if masks == 1 && !self.is_asked_for => *kind == IndexKind::TupleSpace,
             IndexKind::TupleSpace => masks <= TUPLE_SPACE_MASKS_MAX,
             IndexKind::Bloom => masks <= BLOOM_MASKS_MAX,
             IndexKind::MergedTuples | IndexKind::Learned => true,
