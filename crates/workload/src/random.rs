@@ -368,6 +368,6 @@ mod tests {
             text
         };
         assert_ne!(text(1), text(2));
-        expect_test::expect_file!["golden/pipeline_1.txt"].assert_eq(&text(1));
+        expect_test::expect_file!["random/golden/pipeline_1.txt"].assert_eq(&text(1));
     }
 }
