@@ -23,6 +23,7 @@ mod device;
 mod digests;
 mod idle;
 pub mod model;
+pub mod openflow;
 mod p4info;
 mod packet_io;
 mod pipeline_config;

@@ -12,8 +12,9 @@ use super::Finding;
 use crate::workspace::Workspace;
 
 const PREFIX: &str = "thalweg-";
-const TABLE: [(&str, &[&str]); 19] = [
+const TABLE: [(&str, &[&str]); 20] = [
     ("packet", &[]),
+    ("openflow", &[]),
     ("classifier", &["packet"]),
     ("io", &["packet"]),
     ("v2p", &["packet"]),
@@ -21,7 +22,7 @@ const TABLE: [(&str, &[&str]); 19] = [
     ("pipeline", &["classifier"]),
     ("p4", &["classifier"]),
     ("datapath", &["pipeline"]),
-    ("control", &["packet"]),
+    ("control", &["openflow", "packet"]),
     ("binding", &["control", "p4"]),
     ("controller", &["binding"]),
     ("switch", &["datapath", "binding", "io", "v2p"]),
