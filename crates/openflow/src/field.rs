@@ -114,6 +114,24 @@ impl FieldId {
         FieldId::TUN_METADATA0 <= self && self <= FieldId::TUN_METADATA63
     }
 
+    /// Whether a value of `length` bytes can be its value.
+    pub fn fits(self, length: u8) -> bool {
+        match self.is_variable() {
+            true => usize::from(length) <= self.bytes(),
+            false => usize::from(length) == self.bytes(),
+        }
+    }
+
+    /// How many places of the list it stands behind `first`; `None` if in front of it.
+    pub(crate) fn distance(self, first: FieldId) -> Option<u16> {
+        self.0.checked_sub(first.0)
+    }
+
+    /// The field `places` behind this one; registers and options of tunnels stand in a row.
+    pub(crate) fn after(self, places: u16) -> FieldId {
+        FieldId(self.0 + places)
+    }
+
     /// The number that stands for it in `version`; with `None` for Nicira's matches and
     /// actions, which prefer NXM numbers.
     pub fn header(self, version: Option<Version>) -> Header {

@@ -21,7 +21,7 @@ mod wire;
 
 pub use error::{ErrorCode, ErrorMessage, ErrorNumber, Refusal, refuse};
 pub use field::{Class, FieldId, Header, Needs, Value};
-pub use matching::{Condition, Match};
+pub use matching::{Condition, Cookie, Judgement, Match};
 pub use version::{UnknownVersion, Version, Versions};
 pub use wire::{Reader, Writer};
 

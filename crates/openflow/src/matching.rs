@@ -1,4 +1,16 @@
 //! Matches: the conditions of a rule, field by field.
+//!
+//! A match keeps the names and the order that a message has. Encoding writes the names of the
+//! version that reads it (`matching/forms.rs`).
+
+mod entries;
+mod forms;
+mod needs;
+mod standard;
+#[cfg(test)]
+mod tests;
+
+pub use entries::{Cookie, Judgement};
 
 use crate::field::{FieldId, Value};
 use crate::message::port::PortNumber;
