@@ -77,6 +77,8 @@ pub enum Operation {
     AddChecked(Flow),
     /// Gives these actions to the selected rules.
     Modify(Selector, crate::action::Actions),
+    /// Modifies the selected rules, or adds one if there are none.
+    Revise(Box<Revision>),
     /// Removes the selected rules.
     Delete(Selector),
     /// Removes those of the selected rules that lead to a port or group.
@@ -93,6 +95,21 @@ pub enum Operation {
     DeletePort(PortId),
     /// Records stations that `normal` has seen at a port, or forgets them.
     MoveMacs(Vec<MacMove>),
+}
+
+/// A modification as OpenFlow asks for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Revision {
+    /// The rules that are modified.
+    pub selector: Selector,
+    /// Their new actions.
+    pub actions: crate::action::Actions,
+    /// Their new cookie; `None` to keep each its own.
+    pub cookie: Option<u64>,
+    /// Whether their counts start again (OpenFlow `OFPFF_RESET_COUNTS`).
+    pub resets_counts: bool,
+    /// The rule to add if none is selected (OpenFlow 1.0, section 4.6).
+    pub otherwise: Option<Flow>,
 }
 
 /// Operations that take effect together.

@@ -23,10 +23,27 @@ pub struct Flow {
     /// Whether it counts from zero when it replaces another rule (OpenFlow
     /// `OFPFF_RESET_COUNTS`) instead of continuing that rule's counts.
     pub resets_counts: bool,
+    /// What a dump tells of how it was asked for.
+    pub labels: Labels,
     /// Its conditions.
     pub matching: Match,
     /// Its actions; empty to drop.
     pub actions: Actions,
+}
+
+/// What controllers say of a rule and read back, and what changes no packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Labels {
+    /// How much the rule matters when its table is full (OpenFlow 1.4).
+    pub importance: u16,
+    /// It was added with the overlap check (OpenFlow `OFPFF_CHECK_OVERLAP`).
+    pub checks_overlap: bool,
+    /// It was added with `OFPFF_RESET_COUNTS`.
+    pub resets_counts: bool,
+    /// Its packets need no count (OpenFlow `OFPFF_NO_PKT_COUNTS`); they are counted anyway.
+    pub no_packet_counts: bool,
+    /// Its bytes need no count (OpenFlow `OFPFF_NO_BYT_COUNTS`).
+    pub no_byte_counts: bool,
 }
 
 /// The default priority (OpenFlow `OFP_DEFAULT_PRIORITY`).
@@ -42,6 +59,7 @@ impl Default for Flow {
             hard_timeout_s: 0,
             reports_removal: false,
             resets_counts: false,
+            labels: Labels::default(),
             matching: Match::default(),
             actions: Actions::from([]),
         }

@@ -26,11 +26,11 @@ mod trace;
 mod training;
 
 pub use action::{Action, Actions, GroupId, Output, Slice, Subfield, TableId, Write};
-pub use change::{Change, ChangeError, Operation, Selector, Target, uses_group};
+pub use change::{Change, ChangeError, Operation, Revision, Selector, Target, uses_group};
 pub use drops::{DropReason, Drops};
 pub use effect::{Effect, Notice, Outbox, PacketInReason, run};
 pub use flow::{
-    Bucket, DEFAULT_PRIORITY, Flow, Group, GroupKind, HashedField, PortState, Selection,
+    Bucket, DEFAULT_PRIORITY, Flow, Group, GroupKind, HashedField, Labels, PortState, Selection,
     SelectionMethod,
 };
 pub use interpret::{Continuation, Memory, Shortcut, Translation, Walker, resume, translate};

@@ -29,7 +29,7 @@ use thalweg_classifier::{Classifier, ClassifierKind, Precedence, RuleId, Version
 use thalweg_packet::{FieldDescriptor, FieldId, Instant, Layout, PortId, standard};
 
 use crate::action::{Actions, GroupId, TableId};
-use crate::flow::{Flow, Group, GroupKind, PortState};
+use crate::flow::{Flow, Group, GroupKind, Labels, PortState};
 use crate::history::History;
 use crate::mac::{MacTable, Station};
 use crate::matching::Match;
@@ -106,10 +106,14 @@ pub struct Rule {
     pub hard_timeout_s: u16,
     /// Whether the controller is told when the rule ends.
     pub reports_removal: bool,
+    /// What a dump tells of how the rule was asked for.
+    pub labels: Labels,
     /// What it does.
     pub actions: Actions,
     /// When the rule was added.
     pub created_at: Instant,
+    /// When it was added or last modified; the hard timeout counts from then.
+    pub modified_at: Instant,
     /// When the rule last matched a packet; its creation time if never.
     pub used_at: Instant,
     /// Packets and bytes it has matched.
@@ -335,6 +339,7 @@ impl Pipeline {
             hard_timeout_s: rule.hard_timeout_s,
             reports_removal: rule.reports_removal,
             resets_counts: false,
+            labels: rule.labels,
             matching: self.match_of(id)?,
             actions: rule.actions.clone(),
         })

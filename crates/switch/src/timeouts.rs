@@ -91,7 +91,7 @@ impl Timeouts {
             };
             let hard = seconds(rule.hard_timeout_s);
             let idle = seconds(rule.idle_timeout_s);
-            if hard.is_some_and(|hard| now - rule.created_at >= hard) {
+            if hard.is_some_and(|hard| now - rule.modified_at >= hard) {
                 due.over.push((id, RemovalReason::HardTimeout));
             } else if let Some(idle) = idle.filter(|idle| now - rule.used_at >= *idle) {
                 // Time starts at zero, so everything last used that long ago is idle.
@@ -124,7 +124,7 @@ impl Timeouts {
 
     /// Sets the first time at which the rule may be over, if it was last used at `used_at`.
     fn set_deadline(&mut self, id: RuleId, rule: &Rule, used_at: Instant) {
-        let hard = seconds(rule.hard_timeout_s).map(|limit| rule.created_at + limit);
+        let hard = seconds(rule.hard_timeout_s).map(|limit| rule.modified_at + limit);
         let idle = seconds(rule.idle_timeout_s).map(|limit| used_at + limit);
         if let Some(deadline) = hard.into_iter().chain(idle).min() {
             self.deadlines.insert(id, deadline);

@@ -17,7 +17,7 @@ use thalweg_packet::{FieldDescriptor, FieldId, Source};
 
 use crate::action::{Action, GroupId, Output, Subfield, TableId, Write};
 use crate::change::{Change, ChangeError, Operation};
-use crate::flow::{Bucket, Group, GroupKind, Selection, SelectionMethod};
+use crate::flow::{Bucket, Flow, Group, GroupKind, Selection, SelectionMethod};
 use crate::mac::MacMove;
 use crate::matching::Match;
 use crate::reads;
@@ -109,14 +109,18 @@ impl Form<'_> {
             what,
         };
         match operation {
-            Operation::Add(flow) | Operation::AddChecked(flow) => {
-                table(flow.table).map_err(bad_rule)?;
-                self.matching(&flow.matching).map_err(bad_rule)?;
-                self.list(&flow.actions, Owner::Rule, 1).map_err(bad_action)
-            }
+            Operation::Add(flow) | Operation::AddChecked(flow) => self.flow(index, flow),
             Operation::Modify(selector, actions) => {
                 self.matching(&selector.matching).map_err(bad_rule)?;
                 self.list(actions, Owner::Rule, 1).map_err(bad_action)
+            }
+            Operation::Revise(revision) => {
+                let selector = &revision.selector;
+                self.matching(&selector.matching).map_err(bad_rule)?;
+                let checked = self.list(&revision.actions, Owner::Rule, 1);
+                checked.map_err(bad_action)?;
+                let otherwise = revision.otherwise.as_ref();
+                otherwise.map_or(Ok(()), |flow| self.flow(index, flow))
             }
             Operation::Delete(selector) | Operation::DeleteLeading(selector, _) => {
                 self.matching(&selector.matching).map_err(bad_rule)
@@ -145,6 +149,20 @@ impl Form<'_> {
             | Operation::SetPort(..)
             | Operation::DeletePort(_) => Ok(()),
         }
+    }
+
+    fn flow(&self, index: usize, flow: &Flow) -> Result<(), ChangeError> {
+        let bad_rule = |what| ChangeError::BadRule {
+            operation: index,
+            what,
+        };
+        table(flow.table).map_err(bad_rule)?;
+        self.matching(&flow.matching).map_err(bad_rule)?;
+        let checked = self.list(&flow.actions, Owner::Rule, 1);
+        checked.map_err(|what| ChangeError::BadAction {
+            operation: index,
+            what,
+        })
     }
 
     fn matching(&self, matching: &Match) -> Checked {

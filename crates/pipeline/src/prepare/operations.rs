@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thalweg_classifier::{Pattern, Precedence, RuleId};
-use thalweg_packet::PortId;
+use thalweg_packet::{Instant, PortId};
 
 use super::{Done, Plan};
 use crate::action::{Actions, GroupId};
@@ -43,6 +43,7 @@ impl Pipeline {
                 return Ok(());
             }
             Operation::Modify(..)
+            | Operation::Revise(_)
             | Operation::Delete(_)
             | Operation::DeleteLeading(..)
             | Operation::DeleteAll
@@ -68,10 +69,23 @@ impl Pipeline {
             Operation::Modify(_, actions) if part == 0 => {
                 check::groups_of(self, index, actions)?;
             }
+            Operation::Revise(revision) if part == 0 => {
+                check::groups_of(self, index, &revision.actions)?;
+                if let (None, Some(flow)) = (id, &revision.otherwise) {
+                    self.add(index, flow, plan)?;
+                }
+            }
             _ => {}
         }
         match (operation, id) {
-            (Operation::Modify(_, actions), Some(id)) => self.modify(index, id, actions)?,
+            (Operation::Modify(_, actions), Some(id)) => {
+                let now = plan.now();
+                self.modify(index, id, actions, None, false, now)?;
+            }
+            (Operation::Revise(revision), Some(id)) => {
+                let (cookie, resets, now) = (revision.cookie, revision.resets_counts, plan.now());
+                self.modify(index, id, &revision.actions, cookie, resets, now)?;
+            }
             (_, Some(id)) => self.remove(id),
             (_, None) => {}
         }
@@ -104,8 +118,10 @@ impl Pipeline {
             idle_timeout_s: flow.idle_timeout_s,
             hard_timeout_s: flow.hard_timeout_s,
             reports_removal: flow.reports_removal,
+            labels: flow.labels,
             actions: flow.actions.clone(),
             created_at: plan.now(),
+            modified_at: plan.now(),
             used_at: plan.now(),
             counters: Counters::default(),
             born: self.open_version(),
@@ -190,17 +206,36 @@ impl Pipeline {
         self.living >= capacity || self.places.used() >= 2 * capacity
     }
 
-    fn modify(&mut self, index: usize, id: RuleId, actions: &Actions) -> Result<(), ChangeError> {
-        let rule = self.rule(id).expect("selected rules exist").clone();
-        if rule.actions == *actions {
+    fn modify(
+        &mut self,
+        index: usize,
+        id: RuleId,
+        actions: &Actions,
+        cookie: Option<u64>,
+        resets_counts: bool,
+        now: Instant,
+    ) -> Result<(), ChangeError> {
+        let known = self.rules[id.0 as usize].as_mut();
+        let known = known.expect("selected rules exist");
+        let cookie = cookie.unwrap_or(known.cookie);
+        if known.actions == *actions && known.cookie == cookie && !resets_counts {
+            // No packet is answered otherwise, so the rule stays, and with it cached answers.
+            known.modified_at = now;
             return Ok(());
         }
+        let rule = known.clone();
         check::actions(self, index, rule.table, actions)?;
         let table = self.table(rule.table).expect("a rule's table exists");
         let pattern = table.classifier.pattern(id);
         let (value, mask) = pattern.expect("a rule is in its table");
         let rule = Rule {
             actions: actions.clone(),
+            cookie,
+            modified_at: now,
+            counters: match resets_counts {
+                true => Counters::default(),
+                false => rule.counters,
+            },
             born: self.open_version(),
             ..rule
         };
@@ -208,7 +243,7 @@ impl Pipeline {
             value: &value,
             mask: &mask,
         };
-        self.replace(index, id, rule, pattern, true)
+        self.replace(index, id, rule, pattern, !resets_counts)
     }
 
     fn remove(&mut self, id: RuleId) {

@@ -63,6 +63,7 @@ impl<'a> Plan<'a> {
     pub fn needs_search(&self) -> bool {
         let selects = |operation: &Operation| match operation {
             Operation::Modify(..)
+            | Operation::Revise(_)
             | Operation::AddChecked(_)
             | Operation::Delete(_)
             | Operation::DeleteLeading(..)
@@ -224,13 +225,23 @@ impl Pipeline {
                 Operation::Add(flow) | Operation::AddChecked(flow) => {
                     reads::add_flow(flow, &self.fields, &mut used);
                 }
+                Operation::Revise(revision) => {
+                    if let Some(flow) = &revision.otherwise {
+                        reads::add_flow(flow, &self.fields, &mut used);
+                    }
+                }
                 Operation::SetGroup(group) => reads::add_group(group, &self.fields, &mut used),
                 _ => {}
             }
         }
         let matched = used.clone();
         for operation in &change.operations {
-            if let Operation::Modify(selector, actions) = operation {
+            let modified = match operation {
+                Operation::Modify(selector, actions) => Some((selector, actions)),
+                Operation::Revise(revision) => Some((&revision.selector, &revision.actions)),
+                _ => None,
+            };
+            if let Some((selector, actions)) = modified {
                 let mut terms = selector.matching.terms().iter();
                 if terms.all(|term| matched.contains(&term.field)) {
                     reads::add_actions(actions, &self.fields, &mut used);
@@ -245,6 +256,7 @@ impl Pipeline {
         let open = self.open_version();
         match operation {
             Operation::Modify(selector, _) | Operation::Delete(selector) => self.selected(selector),
+            Operation::Revise(revision) => self.selected(&revision.selector),
             Operation::DeleteLeading(selector, target) => {
                 let mut found = self.selected(selector);
                 let leads = |id: &RuleId| {

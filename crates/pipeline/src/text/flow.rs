@@ -17,7 +17,7 @@ use super::value::PortWord;
 use crate::action::{Action, Actions, GroupId, Output, TableId};
 use crate::change::{Operation, Selector, Target};
 use crate::check::form::Owner;
-use crate::flow::{DEFAULT_PRIORITY, Flow, HashedField};
+use crate::flow::{DEFAULT_PRIORITY, Flow, HashedField, Labels};
 use crate::matching::Match;
 
 /// The command of a line.
@@ -97,6 +97,7 @@ fn read_checked_flow<'a>(
         hard_timeout_s: rule.hard_timeout_s,
         reports_removal: rule.reports_removal,
         resets_counts: rule.resets_counts,
+        labels: Labels::default(),
         matching: rule.matching,
         actions,
     };
