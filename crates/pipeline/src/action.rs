@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use thalweg_packet::{FieldId, PortId};
 
+use crate::effect::PacketInReason;
+
 /// A table's number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct TableId(pub u8);
@@ -85,6 +87,11 @@ pub enum Output {
     Controller {
         /// How much of the packet is sent; 65,535 means all.
         max_len_bytes: u16,
+        /// The controllers that get it: those that chose this number; 0 for all that chose
+        /// none.
+        controller_id: u16,
+        /// What they are told as the reason.
+        reason: PacketInReason,
         /// Bytes that come back with the packet; empty for most.
         userdata: Box<[u8]>,
     },
@@ -97,6 +104,16 @@ pub enum Output {
 }
 
 impl Output {
+    /// To all controllers without a number of their own.
+    pub fn to_controller(max_len_bytes: u16) -> Output {
+        Output::Controller {
+            max_len_bytes,
+            controller_id: 0,
+            reason: PacketInReason::Action,
+            userdata: Box::default(),
+        }
+    }
+
     /// The meaning of a reserved port's number; `None` for other numbers.
     ///
     /// Numbers are those of OpenFlow 1.0 (`ofp_port`), which have 16 bits. The wider numbers
@@ -108,10 +125,7 @@ impl Output {
             0xfffa => Output::Normal,
             0xfffb => Output::Flood,
             0xfffc => Output::All,
-            0xfffd => Output::Controller {
-                max_len_bytes: u16::MAX,
-                userdata: Box::default(),
-            },
+            0xfffd => Output::to_controller(u16::MAX),
             0xfffe => Output::Local,
             _ => return None,
         })

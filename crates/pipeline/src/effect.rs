@@ -19,16 +19,34 @@
 
 use thalweg_packet::{FieldDescriptor, FieldId, Headers, Packet, PacketPool, PortId, Rewriter};
 
+use crate::action::TableId;
 use crate::drops::{DropReason, Drops};
 use crate::mac::Station;
 
 /// Why a packet goes to the controller (OpenFlow 1.5.1, section 7.4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PacketInReason {
+    /// No rule matched, or an action says so.
+    NoMatch = 0,
     /// An action asked for it.
-    Action,
+    Action = 1,
     /// Its TTL could not be decremented.
-    InvalidTtl,
+    InvalidTtl = 2,
+    /// The action set asked for it.
+    ActionSet = 3,
+    /// A group's bucket asked for it.
+    Group = 4,
+}
+
+/// What sent a packet to the controller, and the walk's state at that moment.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Sender {
+    /// The table of the rule.
+    pub table: TableId,
+    /// The rule's cookie; `None` without a rule.
+    pub cookie: Option<u64>,
+    /// The registers that are not zero, and the metadata.
+    pub registers: Box<[(FieldId, u128)]>,
 }
 
 /// What the controller is told along with a packet (OpenFlow 1.5.1, section 7.4.1).
@@ -38,8 +56,12 @@ pub struct Notice {
     pub reason: PacketInReason,
     /// Length of the packet before it was cut to the requested length.
     pub total_len_bytes: usize,
+    /// The controllers that get it: those that chose this number; 0 for all that chose none.
+    pub controller_id: u16,
     /// Bytes that the action asked to have sent back; empty for most.
     pub userdata: Box<[u8]>,
+    /// What sent it; `None` if not known.
+    pub sender: Option<Box<Sender>>,
 }
 
 /// One step of processing a packet.
@@ -87,8 +109,12 @@ pub enum Effect {
         reason: PacketInReason,
         /// Most bytes of the packet to send.
         max_len_bytes: u16,
+        /// The controllers that get it.
+        controller_id: u16,
         /// Bytes that come back with the packet.
         userdata: Box<[u8]>,
+        /// What sent it; `None` if not known.
+        sender: Option<Box<Sender>>,
     },
     /// Reports that a station is behind a port.
     Learn {
@@ -127,7 +153,14 @@ impl Effect {
                 let deeper: usize = nested.iter().map(Effect::heap_bytes).sum();
                 std::mem::size_of_val(&**nested) + deeper
             }
-            Effect::Controller { userdata, .. } => userdata.len(),
+            Effect::Controller {
+                userdata, sender, ..
+            } => {
+                let of_sender = sender.as_ref().map_or(0, |sender| {
+                    std::mem::size_of_val(&**sender) + std::mem::size_of_val(&*sender.registers)
+                });
+                userdata.len() + of_sender
+            }
             _ => 0,
         }
     }
@@ -217,13 +250,17 @@ pub fn run(
             Effect::Controller {
                 reason,
                 max_len_bytes,
+                controller_id,
                 userdata,
+                sender,
             } => {
                 if let Some(mut copy) = outbox.copy_of(&packet) {
                     let notice = Notice {
                         reason: *reason,
                         total_len_bytes: copy.len(),
+                        controller_id: *controller_id,
                         userdata: userdata.clone(),
+                        sender: sender.clone(),
                     };
                     copy.truncate(usize::from(*max_len_bytes));
                     outbox.to_controller.push((notice, copy));

@@ -28,7 +28,7 @@ mod training;
 pub use action::{Action, Actions, GroupId, Output, Slice, Subfield, TableId, Write};
 pub use change::{Change, ChangeError, Operation, Revision, Selector, Target, uses_group};
 pub use drops::{DropReason, Drops};
-pub use effect::{Effect, Notice, Outbox, PacketInReason, run};
+pub use effect::{Effect, Notice, Outbox, PacketInReason, Sender, run};
 pub use flow::{
     Bucket, DEFAULT_PRIORITY, Flow, Group, GroupKind, HashedField, Labels, PortState, Selection,
     SelectionMethod,

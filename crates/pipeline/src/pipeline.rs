@@ -29,6 +29,7 @@ use thalweg_classifier::{Classifier, ClassifierKind, Precedence, RuleId, Version
 use thalweg_packet::{FieldDescriptor, FieldId, Instant, Layout, PortId, standard};
 
 use crate::action::{Actions, GroupId, TableId};
+use crate::change::uses_group;
 use crate::flow::{Flow, Group, GroupKind, Labels, PortState};
 use crate::history::History;
 use crate::mac::{MacTable, Station};
@@ -350,6 +351,20 @@ impl Pipeline {
         let numbered = self.rules.iter().enumerate();
         let known = numbered.filter_map(|(id, rule)| Some((RuleId(id as u32), rule.as_ref()?)));
         known.filter(move |(_, rule)| rule.born <= version && !rule.is_dead_at(version))
+    }
+
+    /// Whether a rule exists at `version`.
+    pub fn is_rule_at(&self, id: RuleId, version: Version) -> bool {
+        self.rule(id)
+            .is_some_and(|rule| rule.born <= version && !rule.is_dead_at(version))
+    }
+
+    /// How many rules use a group at the newest version.
+    pub fn users_of(&self, group: GroupId) -> u32 {
+        let rules = self.rules(self.version);
+        rules
+            .filter(|(_, rule)| uses_group(&rule.actions, group))
+            .count() as u32
     }
 
     /// How many rules exist at `version`.

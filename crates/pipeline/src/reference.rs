@@ -16,6 +16,7 @@ use std::sync::Arc;
 use thalweg_classifier::Version;
 use thalweg_packet::{FieldId, FrameError, Headers, Packet, Receipt};
 
+use crate::action::Actions;
 use crate::effect::{Outbox, run};
 use crate::interpret::{Continuation, Translation, resume, translate, translate_from};
 use crate::pipeline::Pipeline;
@@ -104,6 +105,29 @@ impl<'a> Passes<'a> {
         Passes { beginning, ..self }
     }
 
+    /// Begins with these actions instead of the first table; registers begin with these values.
+    ///
+    /// This is what OpenFlow's packet-out asks for (OpenFlow 1.5.1, section 7.3.6).
+    pub fn with_actions(mut self, actions: Actions, registers: &[(FieldId, u128)]) -> Passes<'a> {
+        // A field that no rule reads has no place, and nobody misses it.
+        let layout = self.pipeline.layout();
+        let known = registers
+            .iter()
+            .filter(|(field, _)| layout.slot(*field).is_some());
+        self.beginning.registers = known.copied().collect();
+        let continuation = Continuation {
+            actions,
+            action_set: Actions::from([]),
+            registers: self.first_registers().into(),
+            stack: Box::default(),
+            rule: None,
+        };
+        if let Some((first, _)) = self.waiting.front_mut() {
+            *first = Some(Arc::new(continuation));
+        }
+        self
+    }
+
     /// The registers' words at the first pass.
     fn first_registers(&self) -> Vec<u64> {
         let layout = self.pipeline.layout();
@@ -168,7 +192,7 @@ impl Iterator for Passes<'_> {
                 }
                 Err(error) => {
                     self.outbox.pool.put(packet);
-                    if continuation.is_none() {
+                    if self.parsed == 1 {
                         return Some(Err(error));
                     }
                     // A push has made it too long; other copies go on.

@@ -113,7 +113,9 @@ fn effects_are_printed_as_datapath_actions() {
         Effect::Controller {
             reason: PacketInReason::Action,
             max_len_bytes: 96,
+            controller_id: 0,
             userdata: Box::default(),
+            sender: None,
         },
         Effect::PushMpls {
             ether_type: 0x8847,

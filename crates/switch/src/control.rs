@@ -110,6 +110,7 @@ impl Switch {
         }
         self.learn();
         self.tick();
+        self.serve_openflow();
         let shared = self.shared.clone();
         if let Some((worker, learnt)) = self.trainer.tend(&shared.pipeline, &shared.clock) {
             self.tell(worker, Command::Install(Arc::new(learnt)));
@@ -170,6 +171,11 @@ impl Switch {
     pub fn take_removals(&mut self) -> Vec<Removal> {
         self.settle();
         self.upkeep.take_removals()
+    }
+
+    /// Whether ended rules wait to be reported.
+    pub(crate) fn has_removals(&self) -> bool {
+        self.upkeep.has_removals()
     }
 
     /// Makes the walks that workers have requested.
@@ -287,7 +293,10 @@ impl Switch {
         let pipeline = shared.pipeline.read();
         self.upkeep.conclude(&pipeline, &delta, &over, made_at);
         drop(pipeline);
-        steps::reclaim(&shared.pipeline, delta.version);
+        let now = self.now();
+        let pinned = self.desk.as_mut().and_then(|desk| desk.oldest_pinned(now));
+        let oldest = pinned.map_or(delta.version, |pinned| pinned.min(delta.version));
+        steps::reclaim(&shared.pipeline, oldest);
     }
 
     /// Sends the packets that wait for other workers (invariant 2).
@@ -405,7 +414,7 @@ impl Switch {
         }
     }
 
-    fn handle_station(&mut self, station: Station, port: PortId) {
+    pub(crate) fn handle_station(&mut self, station: Station, port: PortId) {
         // A station without room stays unknown, and so is reported again.
         if self.moves.len() < MAX_MOVES {
             let now = self.now();
@@ -414,6 +423,7 @@ impl Switch {
     }
 
     fn handle_port(&mut self, port: PortId, status: PortStatus) {
+        self.links.insert(port, status);
         let change = match status {
             PortStatus::Finished => {
                 self.open_sources.retain(|open| *open != port);
@@ -471,8 +481,10 @@ impl Switch {
     /// Applies a change of the switch's own: for stations, ports, or ended rules.
     pub(crate) fn apply_own(&mut self, change: &Change, over: &[(RuleId, RemovalReason)]) {
         self.own_changes += 1;
-        self.apply_because(change, over)
+        let delta = self
+            .apply_because(change, over)
             .expect("stations and ports can always be moved, and rules deleted");
+        self.tell_ended(&delta, over);
     }
 }
 

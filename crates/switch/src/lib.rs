@@ -16,6 +16,7 @@ mod engine;
 mod exchange;
 mod long_work;
 mod message;
+mod openflow;
 mod p4;
 mod plugging;
 mod ports;
@@ -36,6 +37,7 @@ pub use audit::Audit;
 pub use engine::{Config, Engine, EngineError, Removal, RemovalReason, Step, Update};
 pub use long_work::{LongWork, LongWorkStatistics};
 pub use message::PacketIn;
+pub use openflow::{OpenFlowCounters, OpenFlowIdentity, OpenFlowPlane};
 pub use p4::{
     P4Burst, P4Clock, P4Config, P4Forwarder, P4Plane, P4PlaneConfig, P4Switch, P4Totals, P4Waker,
 };

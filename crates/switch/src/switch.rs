@@ -22,7 +22,7 @@
 //! 5. Workers repair their caches in slices between bursts, after the change is acknowledged;
 //!    the next change waits for that.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 
@@ -38,6 +38,7 @@ use crate::control::Unsettled;
 use crate::doorbell::Doorbell;
 use crate::exchange::Exchange;
 use crate::message::{Answer, Command, News, PacketIn};
+use crate::openflow::Desk;
 use crate::plugging::{Plugs, packets_needed, status_at_first};
 use crate::ports::{Attached, Routes, SwitchPort};
 use crate::rule_duty::{Channels, RuleDuty, Shared};
@@ -196,6 +197,10 @@ pub struct Switch {
     /// The sources that are not finished.
     pub(crate) open_sources: Vec<PortId>,
     pub(crate) has_sources: bool,
+    /// The ports' states, as far as workers told them.
+    pub(crate) links: BTreeMap<PortId, PortStatus>,
+    /// OpenFlow's side, if OpenFlow drives the switch.
+    pub(crate) desk: Option<Desk>,
     packet_ins: Receiver<PacketIn>,
     attention: Sender<News>,
 }
@@ -237,6 +242,10 @@ impl Switch {
         let clock = Clock::start();
         let numbers: Vec<PortId> = ports.iter().map(|port| port.number).collect();
         let (ports, sources) = attach(ports);
+        let links = ports
+            .iter()
+            .map(|port| (port.number, port.status))
+            .collect();
         let mut pipeline = Pipeline::new(config.pipeline.clone());
         let mut upkeep = Upkeep::new(config.pipeline.stations);
         let announced = Change {
@@ -278,6 +287,8 @@ impl Switch {
             trainer: Trainer::default(),
             has_sources: !sources.is_empty(),
             open_sources: sources,
+            links,
+            desk: None,
             packet_ins,
             attention,
         };

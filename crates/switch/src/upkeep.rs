@@ -146,6 +146,11 @@ impl Upkeep {
         std::mem::take(&mut self.removals)
     }
 
+    /// Whether there are reports of ended rules.
+    pub(crate) fn has_removals(&self) -> bool {
+        !self.removals.is_empty()
+    }
+
     /// Reports that were not collected in time.
     pub(crate) fn removals_refused(&self) -> u64 {
         self.removals_refused

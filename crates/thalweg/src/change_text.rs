@@ -1,6 +1,6 @@
 //! Describes a change in one line, so that users can find it in their file.
 
-use thalweg_pipeline::{Change, Flow, Operation, Selector};
+use thalweg_pipeline::{Actions, Change, Flow, Operation, Selector};
 
 /// Describes the change; for a bundle, its first operation and how many follow.
 pub(crate) fn describe(change: &Change) -> String {
@@ -15,13 +15,8 @@ pub(crate) fn describe(change: &Change) -> String {
 fn describe_operation(operation: &Operation) -> String {
     match operation {
         Operation::Add(flow) | Operation::AddChecked(flow) => format!("add {flow:#}"),
-        Operation::Modify(selector, actions) => {
-            let flow = Flow {
-                actions: actions.clone(),
-                ..flow_of(selector)
-            };
-            format!("modify{} {flow:#}", strictness(selector))
-        }
+        Operation::Modify(selector, actions) => modification(selector, actions),
+        Operation::Revise(revision) => modification(&revision.selector, &revision.actions),
         Operation::Delete(selector) | Operation::DeleteLeading(selector, _) => {
             let flow = format!("{:#}", flow_of(selector));
             let what = flow.split(",actions=").next().unwrap_or_default();
@@ -35,6 +30,14 @@ fn describe_operation(operation: &Operation) -> String {
         Operation::DeletePort(port) => format!("port {port} gone"),
         Operation::MoveMacs(moves) => format!("{} stations seen or forgotten", moves.len()),
     }
+}
+
+fn modification(selector: &Selector, actions: &Actions) -> String {
+    let flow = Flow {
+        actions: actions.clone(),
+        ..flow_of(selector)
+    };
+    format!("modify{} {flow:#}", strictness(selector))
 }
 
 fn strictness(selector: &Selector) -> &'static str {

@@ -161,11 +161,15 @@ impl Machine<'_> {
             Output::InPort => self.send_anywhere(self.in_port()),
             Output::Controller {
                 max_len_bytes,
+                controller_id,
+                reason,
                 userdata,
             } => self.deed.effects.push(Effect::Controller {
-                reason: PacketInReason::Action,
+                reason: *reason,
                 max_len_bytes: *max_len_bytes,
+                controller_id: *controller_id,
                 userdata: userdata.clone(),
+                sender: None,
             }),
             Output::Table => return Next::Resubmit(TableId(0), None),
             Output::Field(source) => {
@@ -212,7 +216,9 @@ impl Machine<'_> {
             self.deed.effects.push(Effect::Controller {
                 reason: PacketInReason::InvalidTtl,
                 max_len_bytes: u16::MAX,
+                controller_id: 0,
                 userdata: Box::default(),
+                sender: None,
             });
             return Next::EndList;
         }

@@ -25,7 +25,7 @@ const TABLE: [(&str, &[&str]); 20] = [
     ("control", &["openflow", "packet"]),
     ("binding", &["control", "p4"]),
     ("controller", &["binding"]),
-    ("switch", &["datapath", "binding", "io", "v2p"]),
+    ("switch", &["datapath", "binding", "io", "openflow", "v2p"]),
     ("fabric", &["v2p", "packet"]),
     ("config", &["switch", "fabric"]),
     ("command", &["switch", "workload"]),

@@ -118,6 +118,7 @@ impl Part {
 
 #[cfg(test)]
 mod tests {
+    use crate::effect::PacketInReason;
     use thalweg_packet::{PortId, standard as f};
 
     use super::*;
@@ -192,6 +193,8 @@ mod tests {
         let bits = || Subfield::whole(f::REG0, 16);
         let to_controller = Action::Output(Output::Controller {
             max_len_bytes: u16::MAX,
+            controller_id: 0,
+            reason: PacketInReason::Action,
             userdata: [1].into(),
         });
         let list = [

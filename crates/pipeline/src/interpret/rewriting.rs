@@ -4,7 +4,7 @@ use thalweg_packet::{FieldId, Source, standard as f};
 
 use super::DropReason;
 use super::walk::{Next, Walk};
-use crate::action::{Subfield, Write};
+use crate::action::{Subfield, TableId, Write};
 use crate::effect::{Effect, PacketInReason};
 use crate::reads;
 use crate::state::Lifted;
@@ -268,7 +268,7 @@ impl Walk<'_> {
         self.emit(Effect::PopMpls { ether_type });
     }
 
-    pub(super) fn decrement_ttl(&mut self) -> Next {
+    pub(super) fn decrement_ttl(&mut self, table: TableId) -> Next {
         let is_ipv4 = self.state.read(f::PRESENT_IPV4) == 1;
         if !is_ipv4 && self.state.read(f::PRESENT_IPV6_CHAIN) == 0 {
             return Next::Continue;
@@ -281,7 +281,7 @@ impl Walk<'_> {
             self.state.read(f::IP_TTL) > 1
         };
         if !is_above_1 {
-            return self.expire();
+            return self.expire(table);
         }
         let ttl = self.state.peek(f::IP_TTL).saturating_sub(1);
         self.state.write_function(f::IP_TTL, ttl, f::IP_TTL);
@@ -291,13 +291,13 @@ impl Walk<'_> {
         Next::Continue
     }
 
-    pub(super) fn decrement_mpls_ttl(&mut self) -> Next {
+    pub(super) fn decrement_mpls_ttl(&mut self, table: TableId) -> Next {
         if self.state.read(f::PRESENT_MPLS) == 0 {
             return Next::Continue;
         }
         let ttl = self.state.read(f::MPLS_TTL);
         if ttl <= 1 {
-            return self.expire();
+            return self.expire(table);
         }
         self.state.write(f::MPLS_TTL, ttl - 1, 0xff);
         self.emit(Effect::DecMplsTtl);
@@ -305,12 +305,15 @@ impl Walk<'_> {
     }
 
     /// Handles an expired TTL: tells the controller and ends the list.
-    fn expire(&mut self) -> Next {
+    fn expire(&mut self, table: TableId) -> Next {
         self.drop(DropReason::TtlExpired);
+        let sender = self.sender(table);
         self.emit(Effect::Controller {
             reason: PacketInReason::InvalidTtl,
             max_len_bytes: u16::MAX,
+            controller_id: 0,
             userdata: Box::default(),
+            sender,
         });
         Next::EndList
     }

@@ -17,7 +17,7 @@ use super::{
     MAX_WORK, Memory, Spare, Translation,
 };
 use crate::action::{Action, Actions, Output, Subfield, TableId, Write};
-use crate::effect::{Effect, PacketInReason};
+use crate::effect::{Effect, PacketInReason, Sender};
 use crate::pipeline::Pipeline;
 use crate::state::State;
 use crate::text::LOCAL_PORT;
@@ -84,6 +84,10 @@ pub(super) struct Walk<'a> {
     pub(super) depth: u32,
     /// Of these, copies.
     copies: u32,
+    /// Of these, buckets.
+    buckets: u32,
+    /// Whether the action set is being executed.
+    is_in_action_set: bool,
     /// Lookups after the first.
     lookups: usize,
     /// Lists that continue when what they resubmitted to is finished.
@@ -141,6 +145,8 @@ impl<'a> Walk<'a> {
             nesting: 0,
             depth: 0,
             copies: 0,
+            buckets: 0,
+            is_in_action_set: false,
             lookups: 0,
             callers: spare.callers(),
             failure: None,
@@ -185,7 +191,9 @@ impl<'a> Walk<'a> {
             Next::Freeze => self.freeze(),
             Next::Exit | Next::Fail => {}
             _ => {
+                let was_in_it = std::mem::replace(&mut self.is_in_action_set, true);
                 let next = self.execute_action_set(table);
+                self.is_in_action_set = was_in_it;
                 if next == Next::Freeze {
                     self.action_set.clear();
                     self.freeze();
@@ -368,13 +376,39 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// What sends a packet to the controller now. Reads the registers.
+    pub(super) fn sender(&mut self, table: TableId) -> Option<Box<Sender>> {
+        self.state.read_registers();
+        let (layout, words) = (self.pipeline.layout(), self.state.words());
+        let fields = self.pipeline.fields();
+        let registers = layout
+            .fields_in(words)
+            .filter(|(field, _)| matches!(fields[field.index()].source, Source::Register));
+        let rule = self.rule.and_then(|rule| self.pipeline.rule(rule));
+        Some(Box::new(Sender {
+            table,
+            cookie: rule.map(|rule| rule.cookie),
+            registers: registers.collect(),
+        }))
+    }
+
+    /// The reason that a controller is told: a bucket or the action set, unless the action
+    /// names another.
+    fn reason_here(&self, reason: PacketInReason) -> PacketInReason {
+        match reason {
+            PacketInReason::Action if self.buckets > 0 => PacketInReason::Group,
+            PacketInReason::Action if self.is_in_action_set => PacketInReason::ActionSet,
+            reason => reason,
+        }
+    }
+
     /// Executes an action of a list in `table`; the caller follows where it leads.
     pub(super) fn execute(&mut self, action: &Action, table: TableId) -> Next {
         if !self.spend(self.cost(action)) {
             return Next::Fail;
         }
         match action {
-            Action::Output(output) => return self.output(output),
+            Action::Output(output) => return self.output(output, table),
             Action::Group(group) => return self.group(*group, table),
             Action::SetField(writes) => writes.iter().for_each(|write| self.set_field(*write)),
             Action::Move {
@@ -396,8 +430,8 @@ impl<'a> Walk<'a> {
             Action::PopVlan => self.pop_vlan(),
             Action::PushMpls(ether_type) => self.push_mpls(*ether_type),
             Action::PopMpls(ether_type) => self.pop_mpls(*ether_type),
-            Action::DecTtl => return self.decrement_ttl(),
-            Action::DecMplsTtl => return self.decrement_mpls_ttl(),
+            Action::DecTtl => return self.decrement_ttl(table),
+            Action::DecMplsTtl => return self.decrement_mpls_ttl(table),
             Action::Resubmit { in_port, table: to } => {
                 return Next::Resubmit {
                     in_port: *in_port,
@@ -421,7 +455,7 @@ impl<'a> Walk<'a> {
         Next::Continue
     }
 
-    fn output(&mut self, output: &Output) -> Next {
+    fn output(&mut self, output: &Output, table: TableId) -> Next {
         match output {
             Output::Port(port) => self.send(*port),
             Output::Local => self.send(LOCAL_PORT),
@@ -434,12 +468,17 @@ impl<'a> Walk<'a> {
             Output::Normal => self.normal(),
             Output::Controller {
                 max_len_bytes,
+                controller_id,
+                reason,
                 userdata,
             } => {
+                let sender = self.sender(table);
                 self.emit(Effect::Controller {
-                    reason: PacketInReason::Action,
+                    reason: self.reason_here(*reason),
                     max_len_bytes: *max_len_bytes,
+                    controller_id: *controller_id,
                     userdata: userdata.clone(),
+                    sender,
                 });
             }
             Output::Table => {
@@ -452,7 +491,7 @@ impl<'a> Walk<'a> {
                 let number = self.state.read_subfield(source);
                 let port = u32::try_from(number).map(PortId);
                 match port.map(|port| (port, Output::reserved(port))) {
-                    Ok((_, Some(reserved))) => return self.output(&reserved),
+                    Ok((_, Some(reserved))) => return self.output(&reserved, table),
                     Ok((port, None)) => self.send(port),
                     Err(_) => self.drop(DropReason::NoSuchPort),
                 }
@@ -530,6 +569,7 @@ impl<'a> Walk<'a> {
         let deeper = u32::from(kind == Nested::Bucket);
         (self.nesting, self.copies) = (self.nesting + 1, self.copies + 1);
         self.depth += deeper;
+        self.buckets += deeper;
         let next = self.execute_list(actions, table);
         match (kind, next) {
             (Nested::Clone, next) => self.end(next, table),
@@ -543,6 +583,7 @@ impl<'a> Walk<'a> {
         }
         (self.nesting, self.copies) = (self.nesting - 1, self.copies - 1);
         self.depth -= deeper;
+        self.buckets -= deeper;
         let mut nested = std::mem::replace(&mut self.effects, outer);
         trim(&mut nested);
         if let Some(table) = std::mem::replace(&mut self.missed, missed)

@@ -10,7 +10,7 @@ use thalweg_classifier::{Pattern, Precedence, RuleId, Version};
 use thalweg_packet::{FieldId, Instant, Layout};
 
 use crate::action::TableId;
-use crate::change::{Change, ChangeError, Operation, Selector, uses_group};
+use crate::change::{Change, ChangeError, Operation, Selector, Target, uses_group};
 use crate::check;
 use crate::flow::Flow;
 use crate::pipeline::Pipeline;
@@ -275,6 +275,24 @@ impl Pipeline {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// The rules of the newest version that a selector selects and that lead to a target, by
+    /// id.
+    ///
+    /// # Panics
+    /// If a change is begun and not published.
+    pub fn rules_selected(&self, selector: &Selector, target: &Target) -> Vec<RuleId> {
+        assert!(self.prepared.is_none(), "a change is being made");
+        let mut found = self.selected(selector);
+        let is_such = |id: &RuleId| {
+            let rule = self.rule(*id).expect("tables name known rules");
+            target.is_led_to_by(&rule.actions)
+        };
+        if *target != Target::default() {
+            found.retain(is_such);
+        }
+        found
     }
 
     /// A rule of the same table and priority that shares packets with `flow`.

@@ -10,8 +10,8 @@ use thalweg_packet::{FieldId, Headers, Instant, PortId, Receipt, standard as f};
 use thalweg_pipeline::text::parse_rules;
 use thalweg_pipeline::{
     Action, Actions, Bucket, Change, Config, Flow, Group, GroupId, GroupKind, HashedField, MacMove,
-    Match, Operation, Output, Pipeline, PortState, Selection, SelectionMethod, Selector, Slice,
-    Station, Subfield, TableId, Target, Write, translate,
+    Match, Operation, Output, PacketInReason, Pipeline, PortState, Selection, SelectionMethod,
+    Selector, Slice, Station, Subfield, TableId, Target, Write, translate,
 };
 
 const RULES: &str = "\
@@ -173,6 +173,8 @@ fn output() -> impl Strategy<Value = Output> {
         ]),
         controller.prop_map(|(max_len_bytes, userdata)| Output::Controller {
             max_len_bytes,
+            controller_id: 0,
+            reason: PacketInReason::Action,
             userdata: userdata.into(),
         }),
         subfield().prop_map(Output::Field),

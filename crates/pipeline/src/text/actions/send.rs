@@ -3,6 +3,7 @@
 use super::ActionReader;
 use crate::action::{Action, GroupId, Output, TableId};
 use crate::check::form::{MAX_GROUP, MAX_TABLE};
+use crate::effect::PacketInReason;
 use crate::text::error::Parsed;
 use crate::text::line::{Line, Mark, Pair};
 use crate::text::value::{LOCAL_PORT, NO_PORT, PortWord};
@@ -63,10 +64,7 @@ pub(in crate::text) fn output(line: &Line<'_>, part: &str, port: PortWord) -> Pa
         PortWord::Flood => Ok(Output::Flood),
         PortWord::All => Ok(Output::All),
         PortWord::Local => Ok(Output::Local),
-        PortWord::Controller => Ok(Output::Controller {
-            max_len_bytes: WHOLE_PACKET,
-            userdata: Box::default(),
-        }),
+        PortWord::Controller => Ok(Output::to_controller(WHOLE_PACKET)),
         PortWord::Table => Ok(Output::Table),
         PortWord::None => Err(line.value(part, "a port that packets can be sent to")),
     }
@@ -75,39 +73,45 @@ pub(in crate::text) fn output(line: &Line<'_>, part: &str, port: PortWord) -> Pa
 fn controller(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Action> {
     let mut max_len_bytes = WHOLE_PACKET;
     let mut userdata = Box::default();
+    let mut controller_id = 0;
+    let mut reason = PacketInReason::Action;
     let is_number = pair.value.bytes().all(|byte| byte.is_ascii_digit());
     if is_number && !pair.value.is_empty() {
         max_len_bytes = line.integer(pair.value)?;
     } else {
         let mut options = line.pairs(pair.value);
         while let Some(option) = options.next()? {
-            let is_default = match option.key {
-                "max_len" => {
-                    max_len_bytes = line.integer(option.value)?;
-                    true
+            match option.key {
+                "max_len" => max_len_bytes = line.integer(option.value)?,
+                "userdata" => userdata = line.hex_bytes(option.value)?,
+                "reason" => reason = packet_in_reason(line, option.value)?,
+                "id" => controller_id = line.integer(option.value)?,
+                "pause" | "meter_id" => {
+                    let name = format!("controller({}=...)", option.key);
+                    return Err(line.unsupported(option.key, name));
                 }
-                "userdata" => {
-                    userdata = line.hex_bytes(option.value)?;
-                    true
-                }
-                "reason" => option.value == "action",
-                "id" => line.integer::<u16>(option.value)? == 0,
-                "pause" | "meter_id" => false,
                 _ => return Err(line.unknown(option.key, "option of `controller`", OPTIONS)),
-            };
-            if !is_default {
-                let name = format!("controller({}=...)", option.key);
-                return Err(line.unsupported(option.key, name));
             }
         }
     }
     Ok(Action::Output(Output::Controller {
         max_len_bytes,
+        controller_id,
+        reason,
         userdata,
     }))
 }
 
-const OPTIONS: &str = "there are max_len and userdata";
+fn packet_in_reason(line: &Line<'_>, word: &str) -> Parsed<PacketInReason> {
+    match word {
+        "no_match" => Ok(PacketInReason::NoMatch),
+        "action" => Ok(PacketInReason::Action),
+        "invalid_ttl" => Ok(PacketInReason::InvalidTtl),
+        _ => Err(line.value(word, "action, no_match or invalid_ttl")),
+    }
+}
+
+const OPTIONS: &str = "there are max_len, id, reason and userdata";
 
 fn resubmit(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Action> {
     let mut parts = pair.value.split(',').map(str::trim);

@@ -12,6 +12,7 @@ use thalweg_packet::standard as f;
 
 use super::{Out, hexadecimal, port, value};
 use crate::action::{Action, Output, Subfield, Write};
+use crate::effect::PacketInReason;
 use crate::text::fields::{self, Name};
 use crate::text::shape::{Needs, PROTOCOL_SCTP, PROTOCOL_TCP, PROTOCOL_UDP, Shape};
 use crate::text::value::ones;
@@ -126,8 +127,7 @@ fn control(out: Out<'_, '_>, action: &Action) -> fmt::Result {
             }
         }
         Action::Note(bytes) => {
-            out.write_str("note:")?;
-            dotted(out, bytes)
+            write!(out, "note:{}", dotted(bytes))
         }
         Action::Exit => out.write_str("exit"),
         Action::ClearActions => out.write_str("clear_actions"),
@@ -154,21 +154,7 @@ fn output(out: Out<'_, '_>, output: &Output, shape: Option<Shape>) -> fmt::Resul
         Output::Normal => out.write_str("NORMAL"),
         Output::Local => out.write_str("LOCAL"),
         Output::Table => out.write_str("TABLE"),
-        Output::Controller {
-            max_len_bytes,
-            userdata,
-        } => {
-            if userdata.is_empty() {
-                return write!(out, "CONTROLLER:{max_len_bytes}");
-            }
-            out.write_str("controller(")?;
-            if *max_len_bytes != u16::MAX {
-                write!(out, "max_len={max_len_bytes},")?;
-            }
-            out.write_str("userdata=")?;
-            dotted(out, userdata)?;
-            out.write_str(")")
-        }
+        Output::Controller { .. } => controller(out, output),
         Output::Field(source) => {
             out.write_str("output:")?;
             subfield(out, source, shape)
@@ -176,12 +162,41 @@ fn output(out: Out<'_, '_>, output: &Output, shape: Option<Shape>) -> fmt::Resul
     }
 }
 
-fn dotted(out: Out<'_, '_>, bytes: &[u8]) -> fmt::Result {
-    for (index, byte) in bytes.iter().enumerate() {
-        let separator = if index > 0 { "." } else { "" };
-        write!(out, "{separator}{byte:02x}")?;
+/// Writes an output to the controller, with the options that differ from the default.
+fn controller(out: Out<'_, '_>, output: &Output) -> fmt::Result {
+    let Output::Controller {
+        max_len_bytes,
+        controller_id,
+        reason,
+        userdata,
+    } = output
+    else {
+        return Ok(());
+    };
+    if *output == Output::to_controller(*max_len_bytes) {
+        return write!(out, "CONTROLLER:{max_len_bytes}");
     }
-    Ok(())
+    let mut options = Vec::new();
+    match reason {
+        PacketInReason::NoMatch => options.push("reason=no_match".to_owned()),
+        PacketInReason::InvalidTtl => options.push("reason=invalid_ttl".to_owned()),
+        _ => {}
+    }
+    if *max_len_bytes != u16::MAX {
+        options.push(format!("max_len={max_len_bytes}"));
+    }
+    if *controller_id != 0 {
+        options.push(format!("id={controller_id}"));
+    }
+    if !userdata.is_empty() {
+        options.push(format!("userdata={}", dotted(userdata)));
+    }
+    write!(out, "controller({})", options.join(","))
+}
+
+fn dotted(bytes: &[u8]) -> String {
+    let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    bytes.join(".")
 }
 
 /// The name of a field for packets of this shape.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use thalweg_packet::{FieldId, Layout};
 
 use super::datapath::Attributes;
-use crate::effect::{Effect, PacketInReason};
+use crate::effect::Effect;
 use crate::matching::Match;
 use crate::text::shape::Shape;
 
@@ -85,11 +85,7 @@ fn one(effect: &Effect, shape: Shape) -> Option<String> {
             max_len_bytes,
             ..
         } => {
-            // Numbers from OpenFlow 1.3's ofp_packet_in_reason.
-            let reason = match reason {
-                PacketInReason::Action => 1,
-                PacketInReason::InvalidTtl => 2,
-            };
+            let reason = *reason as u8;
             format!("userspace(pid=0,controller(reason={reason},max_len={max_len_bytes}))")
         }
         Effect::Clone(nested) => format!("clone({})", list(nested, shape)),

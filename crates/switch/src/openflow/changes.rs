@@ -1,0 +1,470 @@
+//! Transactions, as changes of the pipeline.
+//!
+//! ```text
+//!   transactions that wait together:  operations of all  -> one change, one publication
+//!   one is refused:                   those before it    -> one change; then those behind it
+//! ```
+//!
+//! 1. A transaction is one part of one change, so it is done whole or not at all.
+//! 2. What depends on groups is decided by the groups as the operations in front leave them.
+
+use std::ops::Range;
+
+use thalweg_control::openflow::target::{
+    Change as Asked, Failure, FlowEvent, Outcome, Transaction,
+};
+use thalweg_openflow::message::flow::{ALL_TABLES, FlowCommand, FlowFlags, FlowMod, removed};
+use thalweg_openflow::message::meter::{ALL_METERS, MAX_METER, MeterCommand, MeterMod, flags};
+use thalweg_openflow::message::monitor::MonitorEvent;
+use thalweg_openflow::message::port::{PortMod, config};
+use thalweg_openflow::message::switch::TableMod;
+use thalweg_openflow::{ErrorCode, Refusal, Version, refuse};
+use thalweg_pipeline::{
+    Change, ChangeError, Delta, Flow, Labels, Operation, PortState, Revision, RuleId, Selector,
+    TableId,
+};
+
+use super::cursor::{stats_of, target};
+use super::groups::Overlay;
+use super::plane::TABLES;
+use super::{convert, packets};
+use crate::switch::Switch;
+
+/// Most operations of one change, unless a transaction alone has more.
+const OPERATIONS: usize = 4_096;
+
+/// Does transactions; returns what became of each.
+pub(super) fn make(
+    switch: &mut Switch,
+    transactions: &[Transaction],
+) -> Vec<Result<Outcome, Failure>> {
+    let mut results = Vec::with_capacity(transactions.len());
+    while results.len() < transactions.len() {
+        let first = results.len();
+        let batch = Batch::collect(switch, &transactions[first..]);
+        batch.apply(switch, &transactions[first..], &mut results);
+    }
+    results
+}
+
+/// What is done after the rules and groups of a transaction: it cannot be refused.
+enum Last {
+    Meter(MeterMod),
+    Table(TableMod),
+    Port(PortMod),
+    Packet(Box<thalweg_openflow::message::packet::PacketOut>),
+}
+
+/// Transactions that take effect together.
+#[derive(Default)]
+struct Batch {
+    operations: Vec<Operation>,
+    /// By operation: the transaction, and its change.
+    origins: Vec<(usize, usize)>,
+    /// By transaction: its operations.
+    parts: Vec<Range<usize>>,
+    /// By transaction: what follows.
+    last: Vec<Vec<Last>>,
+    /// The transaction behind these, if it was refused before anything was done.
+    refused: Option<Failure>,
+}
+
+impl Batch {
+    fn collect(switch: &Switch, transactions: &[Transaction]) -> Batch {
+        let mut batch = Batch::default();
+        let pipeline = switch.pipeline();
+        let mut overlay = Overlay::new(&pipeline);
+        for (number, transaction) in transactions.iter().enumerate() {
+            let start = batch.operations.len();
+            if start > OPERATIONS || batch.last.iter().any(|last| !last.is_empty()) {
+                break;
+            }
+            let mut last = Vec::new();
+            let mut changes = transaction.changes.iter().enumerate();
+            let read = changes.try_for_each(|(index, asked)| {
+                let version = transaction.version;
+                let read = operations(switch, &mut overlay, version, asked, &mut last);
+                let operations = read.map_err(|refusal| Failure { index, refusal })?;
+                for operation in operations {
+                    batch.operations.push(operation);
+                    batch.origins.push((number, index));
+                }
+                Ok(())
+            });
+            if let Err(failure) = read {
+                batch.operations.truncate(start);
+                batch.origins.truncate(start);
+                batch.refused = Some(failure);
+                break;
+            }
+            batch.parts.push(start..batch.operations.len());
+            batch.last.push(last);
+        }
+        batch
+    }
+
+    /// Makes the change; if a transaction is refused, those before it alone.
+    fn apply(
+        mut self,
+        switch: &mut Switch,
+        transactions: &[Transaction],
+        results: &mut Vec<Result<Outcome, Failure>>,
+    ) {
+        let change = Change {
+            operations: std::mem::take(&mut self.operations),
+        };
+        if change.operations.is_empty() {
+            self.finish(switch, transactions, None, results);
+            return;
+        }
+        match switch.apply(&change) {
+            Ok(delta) => self.finish(switch, transactions, Some(&delta), results),
+            Err(error) => {
+                let operation = error.operation().unwrap_or(0);
+                let (number, index) = self.origins[operation];
+                let failure = Failure {
+                    index,
+                    refusal: refusal_of(&error),
+                };
+                self.operations = change.operations;
+                self.operations.truncate(self.parts[number].start);
+                self.origins.truncate(self.operations.len());
+                self.parts.truncate(number);
+                self.last.truncate(number);
+                self.refused = Some(failure);
+                // What is in front was done once without an error, and is done again alone.
+                self.apply(switch, transactions, results);
+            }
+        }
+    }
+
+    fn finish(
+        self,
+        switch: &mut Switch,
+        transactions: &[Transaction],
+        delta: Option<&Delta>,
+        results: &mut Vec<Result<Outcome, Failure>>,
+    ) {
+        let mut outcomes: Vec<Outcome> = self.parts.iter().map(|_| Outcome::default()).collect();
+        if let Some(delta) = delta {
+            switch.note_groups(delta);
+            // Which operation a rule comes from is known where one transaction is alone.
+            let is_alone = outcomes.len() == 1;
+            let last_change = |number: usize| transactions[number].changes.len().saturating_sub(1);
+            let events = switch.flow_events(delta);
+            if let Some(outcome) = outcomes.last_mut() {
+                let number = self.parts.len() - 1;
+                let change = if is_alone { 0 } else { last_change(number) };
+                outcome.flows = events
+                    .into_iter()
+                    .map(|event| FlowEvent { change, ..event })
+                    .collect();
+            }
+        }
+        for (outcome, last) in outcomes.into_iter().zip(self.last) {
+            let done = last.into_iter().try_for_each(|last| switch.do_last(last));
+            results.push(
+                done.map(|()| outcome)
+                    .map_err(|refusal| Failure { index: 0, refusal }),
+            );
+        }
+        results.extend(self.refused.map(Err));
+    }
+}
+
+/// The operations of one change; what is no operation goes to `last`.
+fn operations(
+    switch: &Switch,
+    overlay: &mut Overlay<'_>,
+    version: Version,
+    asked: &Asked,
+    last: &mut Vec<Last>,
+) -> Result<Vec<Operation>, Refusal> {
+    match asked {
+        Asked::Flow(asked) => flow(version, asked).map(|operation| vec![operation]),
+        Asked::Group(asked) => overlay.change(asked),
+        Asked::Meter(asked) => {
+            check_meter(switch, asked)?;
+            last.push(Last::Meter(asked.clone()));
+            Ok(Vec::new())
+        }
+        Asked::Table(asked) => {
+            check_table(asked.table)?;
+            last.push(Last::Table(asked.clone()));
+            Ok(Vec::new())
+        }
+        Asked::Port(asked) => {
+            let operation = port(switch, asked)?;
+            last.push(Last::Port(asked.clone()));
+            Ok(vec![operation])
+        }
+        Asked::PacketOut(asked) => {
+            last.push(Last::Packet(Box::new(asked.clone())));
+            Ok(Vec::new())
+        }
+    }
+}
+
+fn check_table(table: u8) -> Result<(), Refusal> {
+    if table == ALL_TABLES || table < TABLES {
+        return Ok(());
+    }
+    let what = format!("there is no table {table}");
+    Err(refuse(ErrorCode::OFPTMFC_BAD_TABLE, what))
+}
+
+/// A change of flow entries.
+fn flow(version: Version, asked: &FlowMod) -> Result<Operation, Refusal> {
+    if asked.buffer.is_some() {
+        let what = "this switch keeps no packets";
+        return Err(refuse(ErrorCode::OFPBRC_BUFFER_UNKNOWN, what));
+    }
+    let matching = convert::matching::matching(&asked.matching)?;
+    let is_deletion = matches!(
+        asked.command,
+        FlowCommand::Delete | FlowCommand::DeleteStrict
+    );
+    let table = match asked.table {
+        ALL_TABLES if is_deletion || asked.command != FlowCommand::Add => None,
+        ALL_TABLES => Some(TableId(0)),
+        table if table < TABLES => Some(TableId(table)),
+        TABLES => {
+            let what = "table 254 is the switch's own";
+            return Err(refuse(ErrorCode::OFPFMFC_EPERM, what));
+        }
+        table => {
+            let what = format!("there is no table {table}");
+            return Err(refuse(ErrorCode::OFPFMFC_BAD_TABLE_ID, what));
+        }
+    };
+    let is_strict = matches!(
+        asked.command,
+        FlowCommand::ModifyStrict | FlowCommand::DeleteStrict
+    );
+    let selector = Selector {
+        table,
+        strict_priority: is_strict.then_some(asked.priority),
+        cookie: (asked.cookie_mask != 0).then_some((asked.cookie, asked.cookie_mask)),
+        matching,
+    };
+    if is_deletion {
+        let target = target(asked.out_port, asked.out_group);
+        return Ok(Operation::DeleteLeading(selector, target));
+    }
+    let actions = convert::actions::of_instructions(&asked.instructions, &selector.matching)?;
+    let flow = Flow {
+        table: table.unwrap_or_default(),
+        priority: asked.priority,
+        cookie: asked.cookie,
+        idle_timeout_s: asked.idle_timeout_s,
+        hard_timeout_s: asked.hard_timeout_s,
+        reports_removal: asked.flags.has(FlowFlags::SEND_REMOVED),
+        resets_counts: resets_counts(version, asked),
+        labels: labels(version, asked),
+        matching: selector.matching.clone(),
+        actions,
+    };
+    Ok(match asked.command {
+        FlowCommand::Add if asked.flags.has(FlowFlags::CHECK_OVERLAP) => {
+            Operation::AddChecked(flow)
+        }
+        FlowCommand::Add => Operation::Add(flow),
+        _ => Operation::Revise(Box::new(revision(version, asked, selector, flow))),
+    })
+}
+
+/// A modification. Up to OpenFlow 1.2 it counts from zero only by an addition; OpenFlow 1.0 and
+/// Nicira's message change the cookie too, and add an entry where none is selected.
+fn revision(version: Version, asked: &FlowMod, selector: Selector, flow: Flow) -> Revision {
+    let names_cookie = version == Version::V10 || asked.is_nicira;
+    let adds = names_cookie && asked.cookie_mask == 0 && asked.cookie != u64::MAX;
+    Revision {
+        selector,
+        actions: flow.actions.clone(),
+        cookie: (names_cookie && asked.cookie != u64::MAX).then_some(asked.cookie),
+        resets_counts: version >= Version::V12 && asked.flags.has(FlowFlags::RESET_COUNTS),
+        otherwise: adds.then_some(flow),
+    }
+}
+
+/// Whether an addition counts from zero: always before OpenFlow 1.2.
+fn resets_counts(version: Version, asked: &FlowMod) -> bool {
+    version < Version::V12 || asked.flags.has(FlowFlags::RESET_COUNTS)
+}
+
+fn labels(version: Version, asked: &FlowMod) -> Labels {
+    Labels {
+        importance: asked.importance,
+        checks_overlap: asked.flags.has(FlowFlags::CHECK_OVERLAP),
+        resets_counts: version >= Version::V12 && asked.flags.has(FlowFlags::RESET_COUNTS),
+        no_packet_counts: asked.flags.has(FlowFlags::NO_PACKET_COUNTS),
+        no_byte_counts: asked.flags.has(FlowFlags::NO_BYTE_COUNTS),
+    }
+}
+
+/// The bits of a port's configuration that the switch follows.
+const PORT_BITS: u32 = config::PORT_DOWN | config::NO_FLOOD;
+
+fn port(switch: &Switch, asked: &PortMod) -> Result<Operation, Refusal> {
+    let id = convert::matching::port_id(asked.port);
+    let pipeline = switch.pipeline();
+    let known = pipeline.port(id, pipeline.version());
+    let Some(known) = known else {
+        let what = format!("there is no port {}", asked.port);
+        return Err(refuse(ErrorCode::OFPPMFC_BAD_PORT, what));
+    };
+    if asked.address != super::statistics::address_of(switch, id) {
+        let what = format!("port {} has another Ethernet address", asked.port);
+        return Err(refuse(ErrorCode::OFPPMFC_BAD_HW_ADDR, what));
+    }
+    if asked.mask & asked.config & !PORT_BITS != 0 {
+        let what = "this switch can only take a port down or out of floods";
+        return Err(refuse(ErrorCode::OFPPMFC_BAD_CONFIG, what));
+    }
+    let mut state = known;
+    if asked.mask & config::NO_FLOOD != 0 {
+        state.floods = asked.config & config::NO_FLOOD == 0;
+    }
+    if asked.mask & config::PORT_DOWN != 0 {
+        state.is_up = asked.config & config::PORT_DOWN == 0 && switch.is_port_up(id);
+    }
+    Ok(Operation::SetPort(id, PortState { ..state }))
+}
+
+fn check_meter(switch: &Switch, asked: &MeterMod) -> Result<(), Refusal> {
+    let meter = &asked.meter;
+    let is_known = |id: u32| {
+        let desk = switch.desk.as_ref();
+        desk.is_some_and(|desk| desk.meters.contains_key(&id))
+    };
+    if meter.id == 0 || meter.id > MAX_METER && meter.id != ALL_METERS {
+        let what = format!("{} is no meter's number", meter.id);
+        return Err(refuse(ErrorCode::OFPMMFC_INVALID_METER, what));
+    }
+    let refused = match asked.command {
+        MeterCommand::Delete => None,
+        MeterCommand::Add if is_known(meter.id) => Some(ErrorCode::OFPMMFC_METER_EXISTS),
+        MeterCommand::Modify if !is_known(meter.id) => Some(ErrorCode::OFPMMFC_UNKNOWN_METER),
+        _ if meter.id == ALL_METERS => Some(ErrorCode::OFPMMFC_INVALID_METER),
+        _ if meter.bands.len() > usize::from(super::statistics::MAX_BANDS) => {
+            Some(ErrorCode::OFPMMFC_OUT_OF_BANDS)
+        }
+        _ if meter.flags & flags::KBPS != 0 && meter.flags & flags::PKTPS != 0 => {
+            Some(ErrorCode::OFPMMFC_BAD_FLAGS)
+        }
+        _ => None,
+    };
+    match refused {
+        Some(code) => Err(refuse(code, format!("meter {}", meter.id))),
+        None => Ok(()),
+    }
+}
+
+impl Switch {
+    /// Does what follows the rules and groups of a transaction.
+    fn do_last(&mut self, last: Last) -> Result<(), Refusal> {
+        let now = self.now();
+        if let Last::Packet(packet) = last {
+            return packets::send(self, &packet);
+        }
+        let Some(desk) = &mut self.desk else {
+            return Ok(());
+        };
+        match last {
+            Last::Meter(asked) => match asked.command {
+                MeterCommand::Delete if asked.meter.id == ALL_METERS => desk.meters.clear(),
+                MeterCommand::Delete => drop(desk.meters.remove(&asked.meter.id)),
+                MeterCommand::Add | MeterCommand::Modify => {
+                    let made_at = desk
+                        .meters
+                        .get(&asked.meter.id)
+                        .map_or(now, |known| known.1);
+                    desk.meters.insert(asked.meter.id, (asked.meter, made_at));
+                }
+            },
+            Last::Table(asked) => {
+                let tables = match asked.table {
+                    ALL_TABLES => 0..=TABLES - 1,
+                    table => table..=table,
+                };
+                for table in tables {
+                    desk.tables.insert(table, asked.config);
+                }
+            }
+            Last::Port(asked) => {
+                let id = convert::matching::port_id(asked.port);
+                let known = desk.port_config.entry(id).or_default();
+                *known = *known & !asked.mask | asked.config & asked.mask;
+            }
+            Last::Packet(_) => {}
+        }
+        Ok(())
+    }
+
+    /// What a change did to rules, if monitors want it.
+    fn flow_events(&self, delta: &Delta) -> Vec<FlowEvent> {
+        if !self.desk.as_ref().is_some_and(|desk| desk.watches_flows) {
+            return Vec::new();
+        }
+        let now = self.now();
+        let pipeline = self.pipeline();
+        let event = |id: RuleId, event, reason| {
+            let flow = stats_of(&pipeline, id, None, now)?;
+            Some(FlowEvent {
+                event,
+                flow,
+                reason,
+                change: 0,
+            })
+        };
+        let gone = delta
+            .removed
+            .iter()
+            .filter(|id| !pipeline.is_succeeded(**id));
+        let gone = gone.filter_map(|id| event(*id, MonitorEvent::Removed, removed::DELETE));
+        let new = delta.inserted.iter().filter_map(|id| {
+            let is_changed = delta
+                .removed
+                .iter()
+                .any(|old| pipeline.successor_of(*old) == Some(*id));
+            match is_changed {
+                true => event(*id, MonitorEvent::Modified, 0),
+                false => event(*id, MonitorEvent::Added, 0),
+            }
+        });
+        gone.chain(new).collect()
+    }
+
+    /// Notes when groups were made.
+    fn note_groups(&mut self, delta: &Delta) {
+        let now = self.now();
+        let shared = self.shared.clone();
+        let pipeline = shared.pipeline.read();
+        let Some(desk) = &mut self.desk else { return };
+        for id in &delta.groups {
+            match pipeline.group(*id, delta.version) {
+                Some(_) => drop(desk.groups.entry(*id).or_insert(now)),
+                None => drop(desk.groups.remove(id)),
+            }
+        }
+    }
+}
+
+/// The error that OpenFlow has for a refused change.
+pub(super) fn refusal_of(error: &ChangeError) -> Refusal {
+    let code = match error {
+        ChangeError::Layout(_) => ErrorCode::OFPFMFC_TABLE_FULL,
+        ChangeError::RulesFull { .. } => ErrorCode::OFPFMFC_TABLE_FULL,
+        ChangeError::GroupsFull { .. } => ErrorCode::OFPGMFC_OUT_OF_GROUPS,
+        ChangeError::GotoBackwards { .. } => ErrorCode::OFPBIC_BAD_TABLE_ID,
+        ChangeError::Overlap { .. } => ErrorCode::OFPFMFC_OVERLAP,
+        ChangeError::UnknownGroup { .. } => ErrorCode::OFPBAC_BAD_OUT_GROUP,
+        ChangeError::GroupLoop { .. } => ErrorCode::OFPGMFC_LOOP,
+        ChangeError::BadGroup { .. } => ErrorCode::OFPGMFC_INVALID_GROUP,
+        ChangeError::BadRule { .. } => ErrorCode::OFPFMFC_UNKNOWN,
+        ChangeError::BadAction { .. } => ErrorCode::OFPBAC_BAD_ARGUMENT,
+        ChangeError::BadStation { .. } => ErrorCode::OFPFMFC_UNKNOWN,
+        _ => ErrorCode::OFPFMFC_UNKNOWN,
+    };
+    refuse(code, error.to_string())
+}

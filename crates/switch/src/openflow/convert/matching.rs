@@ -1,0 +1,121 @@
+//! Matches and ports, in both directions.
+
+use thalweg_openflow as of;
+use thalweg_openflow::message::port::PortNumber;
+use thalweg_openflow::{Condition, ErrorCode, Refusal, Value, refuse};
+use thalweg_packet::standard as f;
+use thalweg_packet::{FieldId, PortId};
+use thalweg_pipeline::{Match, Term};
+
+use super::fields::{Piece, name_of, pieces};
+use super::shape::Shape;
+
+/// The pipeline's number of a port. Reserved numbers have 16 bits there, as in OpenFlow 1.0.
+pub(in crate::openflow) fn port_id(port: PortNumber) -> PortId {
+    match port.to_u16() {
+        Some(number) if port.is_reserved() => PortId(number.into()),
+        _ => PortId(port.0),
+    }
+}
+
+/// OpenFlow's number of a port.
+pub(in crate::openflow) fn port_number(port: PortId) -> PortNumber {
+    match u16::try_from(port.0) {
+        Ok(number) => PortNumber::from_u16(number),
+        Err(_) => PortNumber(port.0),
+    }
+}
+
+/// The pipeline's match.
+///
+/// # Errors
+/// If the pipeline lacks a field, or two conditions contradict each other.
+pub(in crate::openflow) fn matching(asked: &of::Match) -> Result<Match, Refusal> {
+    let mut matching = Match::default();
+    for condition in &asked.conditions {
+        let Condition { field, value, mask } = condition;
+        let Some(pieces) = pieces(*field) else {
+            let what = format!("this switch has no field {field}");
+            return Err(refuse(ErrorCode::OFPBMC_BAD_FIELD, what));
+        };
+        let ones = Value::ones(field.width_bits(), field.bytes());
+        let mask = mask.as_ref().unwrap_or(&ones).number();
+        let value = value.number() & mask;
+        if matches!(*field, of::FieldId::IN_PORT | of::FieldId::IN_PORT_OXM) {
+            let number = match *field {
+                of::FieldId::IN_PORT => PortNumber::from_u16(value as u16),
+                _ => PortNumber(value as u32),
+            };
+            let port = port_id(number).0;
+            add(&mut matching, f::IN_PORT, port.into(), u32::MAX.into())?;
+            continue;
+        }
+        for piece in pieces {
+            add(
+                &mut matching,
+                piece.field,
+                to_piece(value, piece),
+                to_piece(mask, piece),
+            )?;
+        }
+    }
+    Ok(matching)
+}
+
+fn add(matching: &mut Match, field: FieldId, value: u128, mask: u128) -> Result<(), Refusal> {
+    let added = matching.add(field, value, mask);
+    added.map_err(|error| refuse(ErrorCode::OFPBMC_DUP_FIELD, error.to_string()))
+}
+
+/// Bits of OpenFlow's field as bits of the pipeline's.
+pub(super) fn to_piece(bits: u128, piece: &Piece) -> u128 {
+    let ones = ones(piece.width_bits);
+    (bits >> piece.of_offset & ones) << piece.offset
+}
+
+/// Bits of the pipeline's field as bits of OpenFlow's.
+pub(super) fn from_piece(bits: u128, piece: &Piece) -> u128 {
+    let ones = ones(piece.width_bits);
+    (bits >> piece.offset & ones) << piece.of_offset
+}
+
+/// A number whose lowest `width_bits` bits are one.
+pub(super) fn ones(width_bits: u16) -> u128 {
+    match width_bits {
+        0 => 0,
+        _ => u128::MAX >> (128 - width_bits),
+    }
+}
+
+/// OpenFlow's match, each field behind those that it needs.
+pub(in crate::openflow) fn of_match(matching: &Match) -> of::Match {
+    let shape = Shape::of(matching);
+    let mut conditions: Vec<Condition> = matching
+        .terms()
+        .iter()
+        .filter_map(|term| condition(term, &shape))
+        .collect();
+    conditions.sort_by_key(|condition| condition.field);
+    of::Match { conditions }
+}
+
+fn condition(term: &Term, shape: &Shape) -> Option<Condition> {
+    let (field, piece) = name_of(term.field, shape)?;
+    let (bytes, width) = (field.bytes(), field.width_bits());
+    if term.field == f::IN_PORT {
+        let port = port_number(PortId(term.value as u32));
+        return Some(Condition {
+            field,
+            value: Value::from_number(port.0.into(), bytes),
+            mask: None,
+        });
+    }
+    let mask = from_piece(term.mask, &piece);
+    // `nw_tos` names six of its eight bits.
+    let is_whole = mask == from_piece(ones(piece.width_bits + piece.offset), &piece);
+    Some(Condition {
+        field,
+        value: Value::from_number(from_piece(term.value, &piece), bytes),
+        mask: (!is_whole).then(|| Value::from_number(mask & ones(width), bytes)),
+    })
+}

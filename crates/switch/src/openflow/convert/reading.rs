@@ -1,0 +1,222 @@
+//! Actions of the pipeline, as OpenFlow tells them.
+
+use bytes::Bytes;
+use thalweg_openflow::action::{self as of_action, Instructions};
+use thalweg_openflow::message::port::PortNumber;
+use thalweg_openflow::{self as of, Value};
+use thalweg_packet::PortId;
+use thalweg_packet::standard as f;
+use thalweg_pipeline::{Action, Match, Output, Write};
+
+use super::fields::{name_of, of_subfield};
+use super::matching::{from_piece, ones, port_number};
+use super::shape::Shape;
+
+/// What a rule does.
+pub(in crate::openflow) fn instructions(actions: &[Action], matching: &Match) -> Instructions {
+    let mut shape = Shape::of(matching);
+    let mut told = Instructions::default();
+    for action in actions {
+        match action {
+            Action::ClearActions => told.clear = true,
+            Action::WriteActions(set) => told.write = Some(list(set, &mut shape)),
+            Action::WriteMetadata { value, mask } => told.metadata = Some((*value, *mask)),
+            Action::Goto(table) => told.goto = Some(table.0),
+            action => told.apply.push(of_one(action, &mut shape)),
+        }
+    }
+    told
+}
+
+/// A bucket's actions, whose packets may be any.
+pub(in crate::openflow) fn of_list(actions: &[Action]) -> Vec<of_action::Action> {
+    list(actions, &mut Shape::default())
+}
+
+fn list(actions: &[Action], shape: &mut Shape) -> Vec<of_action::Action> {
+    let told = actions.iter().map(|action| of_one(action, shape));
+    told.collect()
+}
+
+fn of_one(action: &Action, shape: &mut Shape) -> of_action::Action {
+    let told = tell(action, shape);
+    shape.apply(action);
+    told
+}
+
+fn tell(action: &Action, shape: &mut Shape) -> of_action::Action {
+    use of_action::Action as Of;
+    match action {
+        Action::Output(output) => tell_output(output, shape),
+        Action::Group(group) => Of::Group(group.0),
+        Action::SetField(writes) => set_field(writes, shape),
+        Action::Move {
+            source,
+            destination,
+        } => match (of_subfield(source, shape), of_subfield(destination, shape)) {
+            (Some(source), Some(destination)) => Of::Move {
+                source,
+                destination,
+            },
+            _ => untold(action),
+        },
+        Action::Push(bits) => of_subfield(bits, shape).map_or(untold(action), Of::StackPush),
+        Action::Pop(bits) => of_subfield(bits, shape).map_or(untold(action), Of::StackPop),
+        Action::SetVlan {
+            id: Some(id),
+            adds_tag,
+            ..
+        } => Of::SetVlanVid {
+            id: *id,
+            adds_tag: *adds_tag,
+        },
+        Action::SetVlan {
+            priority, adds_tag, ..
+        } => Of::SetVlanPcp {
+            priority: priority.unwrap_or_default(),
+            adds_tag: *adds_tag,
+        },
+        Action::PushVlan(tpid) => Of::PushVlan(*tpid),
+        Action::PopVlan => Of::StripVlan,
+        Action::PushMpls(ether_type) => Of::PushMpls(*ether_type),
+        Action::PopMpls(ether_type) => Of::PopMpls(*ether_type),
+        Action::DecTtl => Of::DecTtl(vec![0]),
+        Action::DecMplsTtl => Of::DecMplsTtl,
+        Action::Resubmit { in_port, table } => Of::Resubmit {
+            port: in_port.map_or(PortNumber::IN_PORT, port_number),
+            table: table.map_or(0xff, |table| table.0),
+            with_ct: false,
+        },
+        Action::Clone(nested) => Of::Clone(list(nested, &mut shape.clone())),
+        Action::Note(bytes) => Of::Note(Bytes::copy_from_slice(bytes)),
+        Action::Exit => Of::Exit,
+        Action::WriteMetadata { value, mask } => Of::WriteMetadata {
+            value: *value,
+            mask: *mask,
+        },
+        Action::WriteActions(_) | Action::ClearActions | Action::Goto(_) => untold(action),
+    }
+}
+
+/// What no action of OpenFlow says: a note with its text.
+fn untold(action: &Action) -> of_action::Action {
+    of_action::Action::Note(Bytes::from(format!("{action:?}")))
+}
+
+fn tell_output(output: &Output, shape: &Shape) -> of_action::Action {
+    use of_action::Action as Of;
+    let port = match output {
+        Output::Port(PortId(port)) => PortNumber(*port),
+        Output::InPort => PortNumber::IN_PORT,
+        Output::All => PortNumber::ALL,
+        Output::Flood => PortNumber::FLOOD,
+        Output::Normal => PortNumber::NORMAL,
+        Output::Local => PortNumber::LOCAL,
+        Output::Table => PortNumber::TABLE,
+        Output::Controller {
+            max_len_bytes,
+            controller_id,
+            reason,
+            userdata,
+        } => {
+            if *output == Output::to_controller(*max_len_bytes) {
+                return Of::Output {
+                    port: PortNumber::CONTROLLER,
+                    max_length: *max_len_bytes,
+                };
+            }
+            return Of::Controller(of_action::Controller {
+                max_length: *max_len_bytes,
+                id: *controller_id,
+                reason: *reason as u8,
+                pause: false,
+                userdata: (!userdata.is_empty()).then(|| Bytes::copy_from_slice(userdata)),
+                meter: None,
+            });
+        }
+        Output::Field(source) => {
+            return match of_subfield(source, shape) {
+                Some(source) => Of::OutputField {
+                    source,
+                    max_length: u16::MAX,
+                },
+                None => untold(&Action::Output(output.clone())),
+            };
+        }
+    };
+    Of::Output {
+        port,
+        max_length: 0,
+    }
+}
+
+/// Tells constants by the name that covers them all.
+fn set_field(writes: &[Write], shape: &Shape) -> of_action::Action {
+    let told = match writes {
+        [write] => one_write(write, shape),
+        writes => wide_write(writes),
+    };
+    told.unwrap_or_else(|| untold(&Action::SetField(writes.into())))
+}
+
+fn one_write(write: &Write, shape: &Shape) -> Option<of_action::Action> {
+    let Write { field, value, mask } = *write;
+    let old = match (field, mask == u128::MAX >> 112) {
+        // Ports without a protocol are those of the old actions.
+        (f::TP_SRC, true) if !has_ports(shape) => Some(of_action::Action::SetTpSrc(value as u16)),
+        (f::TP_DST, true) if !has_ports(shape) => Some(of_action::Action::SetTpDst(value as u16)),
+        _ => None,
+    };
+    if old.is_some() {
+        return old;
+    }
+    if field == f::VLAN_TCI && mask == 0x1fff {
+        return Some(set(of::FieldId::VLAN_VID, value, None));
+    }
+    let (name, piece) = name_of(field, shape)?;
+    if field == f::IN_PORT {
+        let port = port_number(PortId(value as u32));
+        return Some(set(name, port.0.into(), None));
+    }
+    let bits = from_piece(mask, &piece);
+    let is_whole = bits == from_piece(ones(piece.width_bits), &piece);
+    Some(set(
+        name,
+        from_piece(value, &piece),
+        (!is_whole).then_some(bits),
+    ))
+}
+
+fn has_ports(shape: &Shape) -> bool {
+    use thalweg_openflow::Needs;
+    [Needs::Tcp, Needs::Udp, Needs::Sctp]
+        .into_iter()
+        .any(|needs| shape.has(needs))
+}
+
+fn set(field: of::FieldId, value: u128, mask: Option<u128>) -> of_action::Action {
+    of_action::Action::SetField {
+        field,
+        value: Value::from_number(value, field.bytes()),
+        mask: mask.map(|mask| Value::from_number(mask, field.bytes())),
+    }
+}
+
+/// Tells writes to several registers as one to a wide one.
+fn wide_write(writes: &[Write]) -> Option<of_action::Action> {
+    let wide = |prefix: &str, count: u16| {
+        (0..count).find_map(|number| {
+            let field = of::FieldId::named(&format!("{prefix}{number}"))?;
+            let pieces = super::fields::pieces(field)?;
+            let mut bits = (0, 0);
+            for write in writes {
+                let piece = pieces.iter().find(|piece| piece.field == write.field)?;
+                bits.0 |= from_piece(write.value, piece);
+                bits.1 |= from_piece(write.mask, piece);
+            }
+            let is_whole = bits.1 == ones(field.width_bits());
+            Some(set(field, bits.0, (!is_whole).then_some(bits.1)))
+        })
+    };
+    wide("xreg", 8).or_else(|| wide("xxreg", 4))
+}

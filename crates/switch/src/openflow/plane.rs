@@ -1,0 +1,202 @@
+//! The plane: the target that connections talk to, on the server's thread.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use thalweg_control::openflow::target::{
+    Event, Failure, FlowCursor, Outcome, Target, Transaction, Waker,
+};
+use thalweg_openflow::message::flow::FlowStatsRequest;
+use thalweg_openflow::message::packet::PacketIn;
+use thalweg_openflow::message::port::PortDesc;
+use thalweg_openflow::message::switch::{Description, FRAG_NORMAL, Features, capability};
+use thalweg_openflow::message::{Reply, Request};
+use thalweg_openflow::{ErrorCode, Refusal, Version, refuse};
+
+use super::cursor::Cursor;
+use super::desk::Desk;
+use super::{OpenFlowIdentity, changes, cursor, statistics};
+use crate::rule_duty::Shared;
+use crate::switch::{Interrupter, Switch};
+use crate::sync::{Receiver, Sender, bounded};
+
+/// Tables that rules may be in, by their number.
+pub(super) const TABLES: u8 = 254;
+
+/// Most events that wait to be collected.
+const MAX_EVENTS: usize = 16_384;
+
+/// Something to be done by the switch's owner.
+pub(super) type Call = Box<dyn FnOnce(&mut Switch) + Send>;
+
+/// Events on their way to the server.
+#[derive(Default)]
+pub(super) struct Events {
+    queue: Mutex<VecDeque<Event>>,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Events {
+    /// Adds an event and wakes the server; returns whether there was room.
+    pub(super) fn push(&self, event: Event) -> bool {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.len() >= MAX_EVENTS {
+            return false;
+        }
+        queue.push_back(event);
+        drop(queue);
+        let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(wake) = &*waker {
+            wake();
+        }
+        true
+    }
+
+    fn take(&self) -> Vec<Event> {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.drain(..).collect()
+    }
+}
+
+/// A switch as OpenFlow connections drive it: see [`Switch::open_flow`].
+pub struct OpenFlowPlane {
+    calls: Sender<Call>,
+    interrupter: Interrupter,
+    shared: Arc<Shared>,
+    identity: Arc<OpenFlowIdentity>,
+    events: Arc<Events>,
+}
+
+impl std::fmt::Debug for OpenFlowPlane {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "OpenFlowPlane({:016x})", self.identity.datapath_id)
+    }
+}
+
+/// Creates both ends.
+pub(super) fn connect(switch: &Switch, identity: OpenFlowIdentity) -> (Desk, OpenFlowPlane) {
+    let (calls, waiting): (Sender<Call>, Receiver<Call>) = bounded(1);
+    let events = Arc::new(Events::default());
+    let identity = Arc::new(identity);
+    let desk = Desk::new(waiting, events.clone(), identity.clone());
+    let plane = OpenFlowPlane {
+        calls,
+        interrupter: switch.interrupter(),
+        shared: switch.shared.clone(),
+        identity,
+        events,
+    };
+    (desk, plane)
+}
+
+impl OpenFlowPlane {
+    /// Has the switch's owner do something, and waits for it.
+    ///
+    /// # Errors
+    /// If the switch has stopped.
+    fn call<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Switch) -> R + Send + 'static,
+    ) -> Result<R, Refusal> {
+        let (answer, answers) = bounded(1);
+        let call: Call = Box::new(move |switch| {
+            // The caller may be gone.
+            let _ = answer.try_send(work(switch));
+        });
+        let stopped = || refuse(ErrorCode::OFPBRC_EPERM, "the switch has stopped");
+        self.calls.send(call).map_err(|_| stopped())?;
+        self.interrupter.interrupt();
+        answers.recv().map_err(|_| stopped())
+    }
+}
+
+impl Target for OpenFlowPlane {
+    fn features(&self) -> Features {
+        Features {
+            datapath_id: self.identity.datapath_id,
+            buffers: 0,
+            tables: TABLES,
+            auxiliary_id: 0,
+            capabilities: capability::FLOW_STATS
+                | capability::TABLE_STATS
+                | capability::PORT_STATS
+                | capability::GROUP_STATS
+                | capability::QUEUE_STATS
+                | capability::ARP_MATCH_IP
+                | capability::BUNDLES
+                | capability::FLOW_MONITORING,
+            // Output, VLAN, addresses, ports; not enqueue, which needs queues.
+            actions: 0x7ff,
+            ports: Vec::new(),
+        }
+    }
+
+    fn description(&self) -> Description {
+        self.identity.description.clone()
+    }
+
+    fn ports(&self) -> Vec<PortDesc> {
+        self.call(|switch| statistics::port_descriptions(switch))
+            .unwrap_or_default()
+    }
+
+    fn set_fragments(&mut self, mode: u16) -> Result<(), Refusal> {
+        if mode == FRAG_NORMAL {
+            return Ok(());
+        }
+        let what = "this switch handles fragments as they come (`normal`) only";
+        Err(refuse(ErrorCode::OFPSCFC_BAD_FLAGS, what))
+    }
+
+    fn change(&mut self, transactions: &[Transaction]) -> Vec<Result<Outcome, Failure>> {
+        let count = transactions.len();
+        let transactions = transactions.to_vec();
+        let done = self.call(move |switch| changes::make(switch, &transactions));
+        done.unwrap_or_else(|refusal| {
+            let failure = Failure { index: 0, refusal };
+            vec![Err(failure); count]
+        })
+    }
+
+    fn flows(&mut self, request: &FlowStatsRequest) -> Result<Box<dyn FlowCursor>, Refusal> {
+        let request = request.clone();
+        let snapshot = self.call(move |switch| cursor::snapshot(switch, &request))??;
+        Ok(Box::new(Cursor::new(self.shared.clone(), snapshot)))
+    }
+
+    fn read(&mut self, version: Version, request: &Request) -> Result<Reply, Refusal> {
+        let request = request.clone();
+        self.call(move |switch| statistics::read(switch, version, &request))?
+    }
+
+    fn resume(&mut self, _packet: PacketIn) -> Result<(), Refusal> {
+        let what = "this switch pauses no packets, so there is none to resume";
+        Err(refuse(ErrorCode::NXR_STALE, what))
+    }
+
+    fn watch_flows(&mut self, wanted: bool) {
+        let _ = self.call(move |switch| {
+            if let Some(desk) = &mut switch.desk {
+                desk.watches_flows = wanted;
+            }
+        });
+    }
+
+    fn flush_zone(&mut self, _zone: u16) -> Result<(), Refusal> {
+        let what = "this switch tracks no connections yet";
+        Err(refuse(ErrorCode::OFPBRC_BAD_SUBTYPE, what))
+    }
+
+    fn events(&mut self) -> Vec<Event> {
+        self.events.take()
+    }
+
+    fn wake_by(&mut self, waker: Waker) {
+        let mut place = self
+            .events
+            .waker
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *place = Some(waker);
+    }
+}
