@@ -52,7 +52,7 @@ enum Last {
     Meter(MeterMod),
     Table(TableMod),
     Port(PortMod),
-    Packet(Box<thalweg_openflow::message::packet::PacketOut>),
+    Packet(Box<packets::Prepared>),
 }
 
 /// Transactions that take effect together.
@@ -162,11 +162,8 @@ impl Batch {
             }
         }
         for (outcome, last) in outcomes.into_iter().zip(self.last) {
-            let done = last.into_iter().try_for_each(|last| switch.do_last(last));
-            results.push(
-                done.map(|()| outcome)
-                    .map_err(|refusal| Failure { index: 0, refusal }),
-            );
+            last.into_iter().for_each(|last| switch.do_last(last));
+            results.push(Ok(outcome));
         }
         results.extend(self.refused.map(Err));
     }
@@ -199,7 +196,7 @@ fn operations(
             Ok(vec![operation])
         }
         Asked::PacketOut(asked) => {
-            last.push(Last::Packet(Box::new(asked.clone())));
+            last.push(Last::Packet(Box::new(packets::prepare(asked)?)));
             Ok(Vec::new())
         }
     }
@@ -362,14 +359,12 @@ fn check_meter(switch: &Switch, asked: &MeterMod) -> Result<(), Refusal> {
 
 impl Switch {
     /// Does what follows the rules and groups of a transaction.
-    fn do_last(&mut self, last: Last) -> Result<(), Refusal> {
+    fn do_last(&mut self, last: Last) {
         let now = self.now();
         if let Last::Packet(packet) = last {
-            return packets::send(self, &packet);
+            return packets::send(self, *packet);
         }
-        let Some(desk) = &mut self.desk else {
-            return Ok(());
-        };
+        let Some(desk) = &mut self.desk else { return };
         match last {
             Last::Meter(asked) => match asked.command {
                 MeterCommand::Delete if asked.meter.id == ALL_METERS => desk.meters.clear(),
@@ -398,7 +393,6 @@ impl Switch {
             }
             Last::Packet(_) => {}
         }
-        Ok(())
     }
 
     /// What a change did to rules, if monitors want it.
