@@ -5,6 +5,17 @@
 //! the form that Open vSwitch chooses, so that a controller reads back what it would read from
 //! Open vSwitch.
 
+mod decode;
+mod encode;
+mod instructions;
+mod learn;
+mod nested;
+mod subfield;
+mod table;
+
+pub(crate) use decode::decode_actions;
+pub(crate) use encode::encode_actions;
+
 use bytes::Bytes;
 
 use crate::field::{FieldId, Value};
@@ -119,6 +130,8 @@ pub enum Action {
         value: Value,
         /// Which bits are written; `None` for all.
         mask: Option<Value>,
+        /// Whether it travels as Nicira's `reg_load` where the version has a choice.
+        is_load: bool,
     },
     /// Copies bits.
     Move {

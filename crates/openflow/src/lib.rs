@@ -12,13 +12,18 @@
 //!    (`error/table.rs`), actions (`action/table.rs`), messages (`message/table.rs`).
 
 pub mod action;
+mod codec;
 mod error;
 mod field;
 mod matching;
 pub mod message;
+mod property;
 mod version;
 mod wire;
 
+pub use codec::{
+    Context, Frame, HEADER_BYTES, Pieces, decode, encode, encode_reply, message_length, xid_of,
+};
 pub use error::{ErrorCode, ErrorMessage, ErrorNumber, Refusal, refuse};
 pub use field::{Class, FieldId, Header, Needs, Value};
 pub use matching::{Condition, Cookie, Judgement, Match};

@@ -1,5 +1,7 @@
 //! Messages: one type for each kind, for all versions.
 
+mod table;
+
 pub mod bundle;
 pub mod connection;
 pub mod flow;
@@ -10,6 +12,8 @@ pub mod nicira;
 pub mod packet;
 pub mod port;
 pub mod switch;
+
+pub(crate) use table::{Kind, Place, kind_of, place_of};
 
 use bytes::Bytes;
 

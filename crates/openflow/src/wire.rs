@@ -190,6 +190,11 @@ impl Writer {
         self.zeros(length - end);
     }
 
+    /// Drops what stands behind the first `length` bytes.
+    pub fn truncate(&mut self, length: usize) {
+        self.bytes.truncate(length);
+    }
+
     /// Overwrites the 16 bits at `at`.
     pub fn patch_u16(&mut self, at: usize, number: u16) {
         self.bytes[at..at + 2].copy_from_slice(&number.to_be_bytes());

@@ -88,17 +88,7 @@ impl Match {
     /// version's.
     pub fn encode_entries(&self, version: Option<Version>, writer: &mut Writer) {
         for condition in self.in_forms_of(version).iter() {
-            let Condition { field, value, mask } = condition;
-            let header = Header {
-                has_mask: mask.is_some(),
-                length: value.bytes().len() as u8,
-                ..field.header(version)
-            };
-            header.encode(writer);
-            writer.put(value.bytes());
-            if let Some(mask) = mask {
-                writer.put(mask.bytes());
-            }
+            condition.encode(version, writer);
         }
     }
 
@@ -137,6 +127,30 @@ impl Match {
         self.encode_entries(Some(version), writer);
         writer.patch_length(start + 2, start);
         writer.pad_to_8(start);
+    }
+}
+
+impl Condition {
+    /// Writes the entry: header, value, mask.
+    pub(crate) fn encode(&self, version: Option<Version>, writer: &mut Writer) {
+        let Condition { field, value, mask } = self;
+        let header = Header {
+            has_mask: mask.is_some(),
+            length: value.bytes().len() as u8,
+            ..field.header(version)
+        };
+        header.encode(writer);
+        writer.put(value.bytes());
+        if let Some(mask) = mask {
+            writer.put(mask.bytes());
+        }
+    }
+
+    /// Reads one entry; `None` for a field that nobody here knows.
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Option<Condition>, Refusal> {
+        let entry = Entry::decode(reader)?;
+        let field = entry.field();
+        field.map(|field| entry.condition(field)).transpose()
     }
 }
 

@@ -5,7 +5,7 @@ use crate::message::meter::MeterMod;
 use crate::version::Versions;
 
 /// The first message (`OFPT_HELLO`).
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hello {
     /// The versions that the sender speaks: those of the bitmap, or all up to the header's.
     pub versions: Versions,

@@ -16,7 +16,10 @@ pub struct FlowMod {
     pub command: FlowCommand,
     /// The table; [`ALL_TABLES`] where none is named.
     pub table: u8,
-    /// The cookie: of a new entry, or the value that others are compared with.
+    /// The cookie that entries get; `u64::MAX` to leave it as it is. OpenFlow 1.1 and later
+    /// have it in additions only.
+    pub new_cookie: u64,
+    /// Only entries whose cookie agrees in the bits of the mask.
     pub cookie: u64,
     /// The bits of the cookie that must agree; zero to compare none.
     pub cookie_mask: u64,

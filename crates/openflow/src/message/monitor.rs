@@ -79,6 +79,11 @@ pub enum MonitorUpdate {
     },
     /// A change of the controller's own, by its transaction.
     Abbreviated(u32),
+    /// The reader is too slow: nothing is told until [`MonitorUpdate::Resumed`] (OpenFlow 1.4;
+    /// messages of their own before).
+    Paused,
+    /// All that differs has been told, and what follows is told again.
+    Resumed,
 }
 
 /// What happened to an entry (`OFPFME_*`).

@@ -1,0 +1,301 @@
+//! Packets between switch and controller.
+
+use bytes::Bytes;
+
+use super::flow::NO_BUFFER;
+use crate::action::{decode_actions, encode_actions};
+use crate::error::{ErrorCode, Refusal, refuse};
+use crate::field::FieldId;
+use crate::matching::{Condition, Judgement, Match};
+use crate::message::packet::{PacketIn, PacketInFormat, PacketOut, reason};
+use crate::message::port::PortNumber;
+use crate::property;
+use crate::version::Version;
+use crate::wire::{Reader, Writer};
+
+/// Properties of `NXT_PACKET_IN2` and `NXT_RESUME`.
+const PACKET: u16 = 0;
+const FULL_LENGTH: u16 = 1;
+const BUFFER: u16 = 2;
+const TABLE: u16 = 3;
+const COOKIE: u16 = 4;
+const REASON: u16 = 5;
+const METADATA: u16 = 6;
+const USERDATA: u16 = 7;
+const CONTINUATION: u16 = 8;
+
+fn buffer_of(number: u32) -> Option<u32> {
+    (number != NO_BUFFER).then_some(number)
+}
+
+fn data(body: &mut Reader<'_>) -> Bytes {
+    Bytes::copy_from_slice(body.rest())
+}
+
+/// Reads the versions' own message.
+pub(super) fn decode_in(version: Version, body: &mut Reader<'_>) -> Result<PacketIn, Refusal> {
+    let mut packet = PacketIn {
+        buffer: buffer_of(body.u32()?),
+        ..PacketIn::default()
+    };
+    match version {
+        Version::V10 => {
+            packet.total_length = body.u16()?.into();
+            packet
+                .metadata
+                .conditions
+                .push(Condition::exact(FieldId::IN_PORT, body.u16()?.into()));
+            packet.reason = body.u8()?;
+            body.skip(1)?;
+        }
+        Version::V11 => {
+            packet
+                .metadata
+                .conditions
+                .push(Condition::exact(FieldId::IN_PORT_OXM, body.u32()?.into()));
+            body.skip(4)?;
+            packet.total_length = body.u16()?.into();
+            packet.reason = body.u8()?;
+            packet.table = Some(body.u8()?);
+        }
+        _ => {
+            packet.total_length = body.u16()?.into();
+            packet.reason = body.u8()?;
+            packet.table = Some(body.u8()?);
+            if version >= Version::V13 {
+                packet.cookie = Some(body.u64()?);
+            }
+            packet.metadata = Match::decode_oxm(version, body, Judgement::Loose)?;
+            body.skip(2)?;
+        }
+    }
+    packet.data = data(body);
+    Ok(packet)
+}
+
+/// Reads `NXT_PACKET_IN`.
+pub(super) fn decode_nx_in(body: &mut Reader<'_>) -> Result<PacketIn, Refusal> {
+    let (buffer, total_length) = (buffer_of(body.u32()?), body.u16()?);
+    let (reason, table, cookie) = (body.u8()?, body.u8()?, body.u64()?);
+    let length = usize::from(body.u16()?);
+    body.skip(6)?;
+    let (metadata, _) = Match::decode_nxm(body, length, Judgement::Loose)?;
+    body.skip(2)?;
+    Ok(PacketIn {
+        format: PacketInFormat::Nicira,
+        data: data(body),
+        total_length: total_length.into(),
+        buffer,
+        reason,
+        table: Some(table),
+        cookie: Some(cookie),
+        metadata,
+        userdata: Bytes::new(),
+        continuation: None,
+    })
+}
+
+/// Reads `NXT_PACKET_IN2` or `NXT_RESUME`.
+pub(super) fn decode_properties(
+    format: PacketInFormat,
+    body: &mut Reader<'_>,
+) -> Result<PacketIn, Refusal> {
+    let mut packet = PacketIn {
+        format,
+        ..PacketIn::default()
+    };
+    let mut full_length = None;
+    while !body.is_empty() {
+        let (kind, mut value) = property::decode(body)?;
+        match kind {
+            PACKET => packet.data = data(&mut value),
+            FULL_LENGTH => full_length = Some(value.u32()?),
+            BUFFER => packet.buffer = buffer_of(value.u32()?),
+            TABLE => packet.table = Some(value.u8()?),
+            COOKIE => {
+                value.skip(4)?;
+                packet.cookie = Some(value.u64()?);
+            }
+            REASON => packet.reason = value.u8()?,
+            METADATA => {
+                packet.metadata = Match::decode_entries(value, Judgement::Loose)?;
+            }
+            USERDATA => packet.userdata = data(&mut value),
+            CONTINUATION => packet.continuation = Some(data(&mut value)),
+            other => {
+                let what = format!("property {other} of a packet-in");
+                return Err(refuse(ErrorCode::OFPBPC_BAD_TYPE, what));
+            }
+        }
+    }
+    packet.total_length = full_length.unwrap_or(packet.data.len() as u32);
+    Ok(packet)
+}
+
+/// The reason as a version knows it: those of OpenFlow 1.4 are an action before it.
+fn told_reason(version: Version, told: u8) -> u8 {
+    match told {
+        reason::NO_MATCH | reason::ACTION => told,
+        reason::INVALID_TTL if version >= Version::V12 => told,
+        _ if version >= Version::V14 => told,
+        _ => reason::ACTION,
+    }
+}
+
+/// Writes a packet-in in its format.
+pub(super) fn put_in(version: Version, packet: &PacketIn, writer: &mut Writer) {
+    match packet.format {
+        PacketInFormat::Nicira2 => return put_properties(version, packet, writer),
+        PacketInFormat::Nicira => return put_nx_in(version, packet, writer),
+        PacketInFormat::Standard => {}
+    }
+    let total = u16::try_from(packet.total_length).unwrap_or(u16::MAX);
+    let reason = told_reason(version, packet.reason);
+    let in_port = packet.metadata.in_port().unwrap_or(PortNumber::ANY);
+    writer.u32(packet.buffer.unwrap_or(NO_BUFFER));
+    match version {
+        Version::V10 => {
+            writer.u16(total);
+            writer.u16(in_port.to_u16().unwrap_or(u16::MAX));
+            writer.u8(reason);
+            writer.u8(0);
+        }
+        Version::V11 => {
+            writer.u32(in_port.0);
+            writer.u32(in_port.0);
+            writer.u16(total);
+            writer.u8(reason);
+            writer.u8(packet.table.unwrap_or(0));
+        }
+        _ => {
+            writer.u16(total);
+            writer.u8(reason);
+            writer.u8(packet.table.unwrap_or(0));
+            if version >= Version::V13 {
+                writer.u64(packet.cookie.unwrap_or(u64::MAX));
+            }
+            packet.metadata.encode_oxm(version, writer);
+            writer.zeros(2);
+        }
+    }
+    writer.put(&packet.data);
+}
+
+fn put_nx_in(version: Version, packet: &PacketIn, writer: &mut Writer) {
+    writer.u32(packet.buffer.unwrap_or(NO_BUFFER));
+    writer.u16(u16::try_from(packet.total_length).unwrap_or(u16::MAX));
+    writer.u8(told_reason(version, packet.reason));
+    writer.u8(packet.table.unwrap_or(0));
+    writer.u64(packet.cookie.unwrap_or(u64::MAX));
+    let at = writer.len();
+    writer.zeros(8);
+    let length = packet.metadata.encode_nxm(None, writer);
+    writer.patch_u16(at, length as u16);
+    writer.zeros(2);
+    writer.put(&packet.data);
+}
+
+/// Writes `NXT_PACKET_IN2` or `NXT_RESUME`.
+pub(super) fn put_properties(version: Version, packet: &PacketIn, writer: &mut Writer) {
+    property::encode(PACKET, writer, |writer| writer.put(&packet.data));
+    if packet.total_length as usize != packet.data.len() {
+        property::encode(FULL_LENGTH, writer, |writer| {
+            writer.u32(packet.total_length)
+        });
+    }
+    if let Some(buffer) = packet.buffer {
+        property::encode(BUFFER, writer, |writer| writer.u32(buffer));
+    }
+    if let Some(table) = packet.table {
+        property::encode(TABLE, writer, |writer| writer.u8(table));
+    }
+    if let Some(cookie) = packet.cookie {
+        property::encode(COOKIE, writer, |writer| {
+            writer.zeros(4);
+            writer.u64(cookie);
+        });
+    }
+    let reason = told_reason(version, packet.reason);
+    property::encode(REASON, writer, |writer| writer.u8(reason));
+    property::encode(METADATA, writer, |writer| {
+        packet.metadata.encode_entries(Some(version), writer);
+    });
+    if !packet.userdata.is_empty() {
+        property::encode(USERDATA, writer, |writer| writer.put(&packet.userdata));
+    }
+    if let Some(continuation) = &packet.continuation {
+        property::encode(CONTINUATION, writer, |writer| writer.put(continuation));
+    }
+}
+
+pub(super) fn decode_out(version: Version, body: &mut Reader<'_>) -> Result<PacketOut, Refusal> {
+    let buffer = buffer_of(body.u32()?);
+    let mut metadata = Match::default();
+    let length = match version {
+        Version::V10 => {
+            metadata
+                .conditions
+                .push(Condition::exact(FieldId::IN_PORT, body.u16()?.into()));
+            body.u16()?
+        }
+        Version::V15 => {
+            let length = body.u16()?;
+            body.skip(2)?;
+            metadata = Match::decode_oxm(version, body, Judgement::Strict)?;
+            length
+        }
+        _ => {
+            let port = PortNumber(body.u32()?);
+            if port.to_u16().is_none() {
+                let what = format!("input port {:#x}", port.0);
+                return Err(refuse(ErrorCode::OFPBRC_BAD_PORT, what));
+            }
+            metadata
+                .conditions
+                .push(Condition::exact(FieldId::IN_PORT_OXM, port.0.into()));
+            let length = body.u16()?;
+            body.skip(6)?;
+            length
+        }
+    };
+    if version == Version::V15 && metadata.in_port().is_none() {
+        let what = "a packet-out without its input port";
+        return Err(refuse(ErrorCode::OFPBRC_BAD_PORT, what));
+    }
+    let actions = decode_actions(version, body.part(length.into())?)?;
+    let data = data(body);
+    Ok(PacketOut {
+        buffer,
+        metadata,
+        actions,
+        data,
+    })
+}
+
+pub(super) fn put_out(version: Version, packet: &PacketOut, writer: &mut Writer) {
+    let in_port = packet.in_port().unwrap_or(PortNumber::CONTROLLER);
+    writer.u32(packet.buffer.unwrap_or(NO_BUFFER));
+    let at = match version {
+        Version::V10 => {
+            writer.u16(in_port.to_u16().unwrap_or(u16::MAX));
+            writer.u16(0);
+            writer.len() - 2
+        }
+        Version::V15 => {
+            let at = writer.len();
+            writer.zeros(4);
+            packet.metadata.encode_oxm(version, writer);
+            at
+        }
+        _ => {
+            writer.u32(in_port.0);
+            let at = writer.len();
+            writer.zeros(8);
+            at
+        }
+    };
+    let start = writer.len();
+    encode_actions(&packet.actions, version, writer);
+    writer.patch_length(at, start);
+    writer.put(&packet.data);
+}
