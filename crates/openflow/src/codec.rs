@@ -122,6 +122,7 @@ pub fn decode(message: &[u8], context: Context) -> Result<Frame, Refusal> {
     let (found, more) = find(version, kind, &mut reader)?;
     let mut body = reading::Body {
         version,
+        xid,
         context,
         more,
     };
@@ -213,6 +214,9 @@ fn stats_types(version: Version) -> (u8, u8) {
 pub fn encode(version: Version, xid: u32, message: &Message) -> Option<Vec<u8>> {
     if let Message::Hello(hello) = message {
         return Some(encode_hello(xid, *hello));
+    }
+    if let Some(other) = writing::in_version(version, message) {
+        return encode(version, xid, &other);
     }
     let (kind, more) = writing::kind_of(message);
     let mut writer = begin(version, xid, kind, more)?;

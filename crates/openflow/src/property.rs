@@ -31,6 +31,14 @@ pub(crate) fn encode(kind: u16, writer: &mut Writer, value: impl FnOnce(&mut Wri
     writer.pad_to_8(start);
 }
 
+/// Writes a property with a number of 16 bits, which OpenFlow pads inside the property.
+pub(crate) fn encode_u16(kind: u16, writer: &mut Writer, number: u16) {
+    encode(kind, writer, |writer| {
+        writer.u16(number);
+        writer.u16(0);
+    });
+}
+
 /// Reads an experimenter's property: who, its type, its value. The header has been read.
 pub(crate) fn experimenter<'a>(value: &mut Reader<'a>) -> Result<(u32, u32, Reader<'a>), Refusal> {
     let (who, kind) = (value.u32()?, value.u32()?);

@@ -51,10 +51,10 @@ pub(super) fn decode_controller2(body: &mut Reader<'_>) -> Result<Controller, Re
 pub(super) fn encode_controller2(options: &Controller, writer: &mut Writer) {
     writer.zeros(6);
     if options.max_length != u16::MAX {
-        crate::property::encode(MAX_LENGTH, writer, |writer| writer.u16(options.max_length));
+        crate::property::encode_u16(MAX_LENGTH, writer, options.max_length);
     }
     if options.id != 0 {
-        crate::property::encode(CONTROLLER_ID, writer, |writer| writer.u16(options.id));
+        crate::property::encode_u16(CONTROLLER_ID, writer, options.id);
     }
     if options.reason != 1 {
         crate::property::encode(REASON, writer, |writer| writer.u8(options.reason));

@@ -2,9 +2,11 @@
 
 use bytes::Bytes;
 
-use super::message_length;
+use super::{find, message_length, xid_of};
 use crate::error::{ErrorCode, Refusal, refuse};
+use crate::message::Kind;
 use crate::message::bundle::{BundleAdd, BundleControl, BundleControlType};
+use crate::version::Version;
 use crate::wire::{Reader, Writer};
 
 pub(super) fn decode_control(body: &mut Reader<'_>) -> Result<BundleControl, Refusal> {
@@ -38,7 +40,13 @@ pub(super) fn put_control(control: &BundleControl, writer: &mut Writer) {
     writer.put(&control.properties);
 }
 
-pub(super) fn decode_add(body: &mut Reader<'_>) -> Result<BundleAdd, Refusal> {
+/// Reads a message of a bundle. It has the version and the transaction of the message around
+/// it, and is a change: nothing else can be in a bundle.
+pub(super) fn decode_add(
+    version: Version,
+    xid: u32,
+    body: &mut Reader<'_>,
+) -> Result<BundleAdd, Refusal> {
     let bundle = body.u32()?;
     body.skip(2)?;
     let flags = body.u16()?;
@@ -46,13 +54,39 @@ pub(super) fn decode_add(body: &mut Reader<'_>) -> Result<BundleAdd, Refusal> {
     let length = message_length(body.peek()).map_err(|refusal| bad(&refusal.what))?;
     let length = length.filter(|length| *length <= body.len());
     let length = length.ok_or_else(|| bad("a message in a bundle that is cut short"))?;
-    let message = Bytes::copy_from_slice(body.take(length)?);
+    let message = body.take(length)?;
+    if message[0] != version.number() {
+        let what = format!(
+            "a message of version {} in a bundle of {version}",
+            message[0]
+        );
+        return Err(refuse(ErrorCode::OFPBFC_BAD_VERSION, what));
+    }
+    if xid_of(message) != xid {
+        let what = "a message in a bundle has another transaction";
+        return Err(refuse(ErrorCode::OFPBFC_MSG_BAD_XID, what));
+    }
+    if !is_bundlable(version, message) {
+        let what = format!("a message of type {} in a bundle", message[1]);
+        return Err(refuse(ErrorCode::OFPBFC_MSG_UNSUP, what));
+    }
     Ok(BundleAdd {
         bundle,
         flags,
-        message,
+        message: Bytes::copy_from_slice(message),
         properties: Bytes::copy_from_slice(body.rest()),
     })
+}
+
+/// Whether a message is one that Open vSwitch takes into a bundle.
+fn is_bundlable(version: Version, message: &[u8]) -> bool {
+    let mut headers = Reader::new(&message[super::HEADER_BYTES..], ErrorCode::OFPBRC_BAD_LEN);
+    let found = find(version, message[1], &mut headers);
+    let kind = found.map(|(kind, _)| kind);
+    matches!(
+        kind,
+        Ok(Kind::FlowMod | Kind::NxFlowMod | Kind::GroupMod | Kind::PortMod | Kind::PacketOut)
+    )
 }
 
 pub(super) fn put_add(add: &BundleAdd, writer: &mut Writer) {

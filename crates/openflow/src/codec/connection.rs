@@ -106,26 +106,46 @@ pub(super) fn put_role_status(status: RoleStatus, writer: &mut Writer) {
 /// Reads the versions' own configuration of unasked messages.
 pub(super) fn decode_async(
     version: Version,
+    is_reply: bool,
     body: &mut Reader<'_>,
 ) -> Result<AsyncConfig, Refusal> {
     match version {
-        Version::V13 => decode_masks(body),
-        _ => decode_properties(body),
+        Version::V13 => decode_masks(version, body),
+        _ => decode_properties(version, is_reply, body),
     }
 }
 
+/// The reasons that a kind of message has in a version, in the order of `AsyncKind`.
+fn known_reasons(version: Version) -> [u32; 6] {
+    let packet_in = match version {
+        Version::V14 | Version::V15 => 0b11_1111,
+        _ => 0b111,
+    };
+    [packet_in, 0b111, 0b11_1111, 0b111, 0b1_1000, 0b11]
+}
+
 /// Reads masks of three kinds, each for both sides.
-pub(super) fn decode_masks(body: &mut Reader<'_>) -> Result<AsyncConfig, Refusal> {
+///
+/// Reasons that do not exist are dropped, as Open vSwitch drops them.
+pub(super) fn decode_masks(
+    version: Version,
+    body: &mut Reader<'_>,
+) -> Result<AsyncConfig, Refusal> {
     let mut config = AsyncConfig::default();
-    for kind in 0..3 {
-        config.primary[kind] = Some(body.u32()?);
-        config.secondary[kind] = Some(body.u32()?);
+    for (kind, known) in known_reasons(version).into_iter().enumerate().take(3) {
+        config.primary[kind] = Some(body.u32()? & known);
+        config.secondary[kind] = Some(body.u32()? & known);
     }
     Ok(config)
 }
 
-/// Reads properties: one for each kind and side.
-pub(super) fn decode_properties(body: &mut Reader<'_>) -> Result<AsyncConfig, Refusal> {
+/// Reads properties: one for each kind and side. Unknown reasons of a reply are dropped, those
+/// of a request refused.
+pub(super) fn decode_properties(
+    version: Version,
+    is_reply: bool,
+    body: &mut Reader<'_>,
+) -> Result<AsyncConfig, Refusal> {
     let mut config = AsyncConfig::default();
     while !body.is_empty() {
         let (kind, mut value) = property::decode(body)?;
@@ -137,7 +157,13 @@ pub(super) fn decode_properties(body: &mut Reader<'_>) -> Result<AsyncConfig, Re
             0 => &mut config.secondary,
             _ => &mut config.primary,
         };
-        side[usize::from(kind / 2)] = Some(value.u32()?);
+        let place = usize::from(kind / 2);
+        let (mask, known) = (value.u32()?, known_reasons(version)[place]);
+        if mask & !known != 0 && !is_reply {
+            let what = format!("reasons {:#x} of property {kind}", mask & !known);
+            return Err(refuse(ErrorCode::OFPACFC_INVALID, what));
+        }
+        side[place] = Some(mask & known);
     }
     Ok(config)
 }

@@ -6,8 +6,8 @@ use crate::action::Instructions;
 use crate::error::{ErrorCode, Refusal, refuse};
 use crate::matching::{Cookie, Judgement, Match};
 use crate::message::flow::{
-    ALL_TABLES, AggregateStats, Duration, FlowCommand, FlowFlags, FlowMod, FlowRemoved, FlowStats,
-    FlowStatsRequest,
+    ALL_TABLES, AggregateStats, Counts, Duration, FlowCommand, FlowFlags, FlowMod, FlowRemoved,
+    FlowStats, FlowStatsRequest, removed,
 };
 use crate::message::group::ANY_GROUP;
 use crate::message::port::PortNumber;
@@ -25,7 +25,6 @@ pub(super) fn decode_match(
 ) -> Result<Match, Refusal> {
     match version {
         Version::V10 => Match::decode_of10(body),
-        Version::V11 => Match::decode_of11(body),
         _ => Match::decode_oxm(version, body, judgement),
     }
 }
@@ -38,6 +37,23 @@ pub(super) fn put_match(version: Version, matching: &Match, writer: &mut Writer)
         _ => matching.encode_oxm(version, writer),
     }
 }
+
+/// Writes the match of a flow entry in a reply: in OpenFlow 1.1 with Nicira's numbers, as Open
+/// vSwitch does, because the version's own match has no room for most fields.
+fn put_told_match(version: Version, matching: &Match, writer: &mut Writer) {
+    if version != Version::V11 {
+        return put_match(version, matching, writer);
+    }
+    let start = writer.len();
+    writer.u16(OXM);
+    writer.u16(0);
+    matching.encode_entries(Some(version), writer);
+    writer.patch_length(start + 2, start);
+    writer.pad_to_8(start);
+}
+
+/// The type of a match that is a list of entries.
+const OXM: u16 = 1;
 
 /// Reads Nicira's match of `length` bytes and its padding.
 fn decode_nx_match(length: u16, body: &mut Reader<'_>) -> Result<(Match, Cookie), Refusal> {
@@ -76,49 +92,128 @@ fn buffer_of(number: u32) -> Option<u32> {
     (number != NO_BUFFER).then_some(number)
 }
 
+/// Checks a flow-mod's flags. The bit that resets counts from OpenFlow 1.2 on marks entries for
+/// an emergency in 1.0, which neither we nor Open vSwitch have.
+fn flags_of(version: Version, flags: u16, timeouts_s: (u16, u16)) -> Result<FlowFlags, Refusal> {
+    let known = match version {
+        Version::V10 | Version::V12 => 0b111,
+        Version::V11 => 0b11,
+        _ => 0b1_1111,
+    };
+    if flags & !known != 0 {
+        let what = format!("a flow-mod with flags {flags:#x}");
+        return Err(refuse(ErrorCode::OFPFMFC_BAD_FLAGS, what));
+    }
+    if version == Version::V10 && flags & FlowFlags::EMERGENCY != 0 {
+        let code = match timeouts_s {
+            (0, 0) => ErrorCode::OFPFMFC_TABLE_FULL,
+            _ => ErrorCode::OFPFMFC_BAD_EMERG_TIMEOUT,
+        };
+        return Err(refuse(code, "there are no entries for an emergency"));
+    }
+    Ok(FlowFlags(flags))
+}
+
+/// The flags that a version can say.
+fn put_flags(version: Version, flags: FlowFlags, writer: &mut Writer) {
+    writer.u16(match version {
+        Version::V10 | Version::V12 => flags.0 & 0b111,
+        Version::V11 => flags.0 & 0b11,
+        _ => flags.0 & 0b1_1111,
+    });
+}
+
+/// Reads a port of 32 bits that 16 bits can name, as all of Open vSwitch's can.
+fn out_port(body: &mut Reader<'_>) -> Result<PortNumber, Refusal> {
+    let port = PortNumber(body.u32()?);
+    if port.to_u16().is_none() {
+        let what = format!("port {port} is too large");
+        return Err(refuse(ErrorCode::OFPBAC_BAD_OUT_PORT, what));
+    }
+    Ok(port)
+}
+
+fn decode_mod_10(context: Context, body: &mut Reader<'_>) -> Result<FlowMod, Refusal> {
+    let version = Version::V10;
+    let mut ahead = *body;
+    let is_exact = ahead.u32()? & ALL_WILDCARDS_10 == 0;
+    let matching = Match::decode_of10(body)?;
+    let new_cookie = body.u64()?;
+    let (table, command) = split_command(context, body.u16()?);
+    let timeouts_s = (body.u16()?, body.u16()?);
+    let priority = body.u16()?;
+    Ok(FlowMod {
+        is_nicira: false,
+        command: command_of(command)?,
+        table,
+        new_cookie,
+        cookie: 0,
+        cookie_mask: 0,
+        idle_timeout_s: timeouts_s.0,
+        hard_timeout_s: timeouts_s.1,
+        // An entry that names every field has the highest priority (OpenFlow 1.0.0, section
+        // 3.4).
+        priority: if is_exact { u16::MAX } else { priority },
+        buffer: buffer_of(body.u32()?),
+        out_port: PortNumber::from_u16(body.u16()?),
+        out_group: ANY_GROUP,
+        flags: flags_of(version, body.u16()?, timeouts_s)?,
+        importance: 0,
+        matching,
+        instructions: Instructions::decode(version, rest(body))?,
+    })
+}
+
+/// The bits of OpenFlow 1.0's wildcards.
+const ALL_WILDCARDS_10: u32 = 0x003f_ffff;
+
+/// The table of a flow-mod; all of them only where entries are deleted (OpenFlow 1.2 and later).
+fn checked_table(version: Version, command: FlowCommand, table: u8) -> Result<u8, Refusal> {
+    let deletes = matches!(command, FlowCommand::Delete | FlowCommand::DeleteStrict);
+    if table == ALL_TABLES && (version == Version::V11 || !deletes) {
+        let what = format!("{command:?} in all tables");
+        return Err(refuse(ErrorCode::OFPFMFC_BAD_TABLE_ID, what));
+    }
+    Ok(table)
+}
+
+/// Whether a change adds an entry where it finds none: additions, and in OpenFlow 1.1 changes
+/// that compare no cookie. Such a flow-mod's cookie is that of the new entry.
+fn may_add(version: Version, command: FlowCommand, cookie_mask: u64) -> bool {
+    match command {
+        FlowCommand::Add => true,
+        FlowCommand::Modify | FlowCommand::ModifyStrict => {
+            version == Version::V11 && cookie_mask == 0
+        }
+        FlowCommand::Delete | FlowCommand::DeleteStrict => false,
+    }
+}
+
 pub(super) fn decode_mod(
     version: Version,
     context: Context,
     body: &mut Reader<'_>,
 ) -> Result<FlowMod, Refusal> {
     if version == Version::V10 {
-        let matching = Match::decode_of10(body)?;
-        let new_cookie = body.u64()?;
-        let (table, command) = split_command(context, body.u16()?);
-        return Ok(FlowMod {
-            is_nicira: false,
-            command: command_of(command)?,
-            table,
-            new_cookie,
-            cookie: 0,
-            cookie_mask: 0,
-            idle_timeout_s: body.u16()?,
-            hard_timeout_s: body.u16()?,
-            priority: body.u16()?,
-            buffer: buffer_of(body.u32()?),
-            out_port: PortNumber::from_u16(body.u16()?),
-            out_group: ANY_GROUP,
-            flags: FlowFlags(body.u16()?),
-            importance: 0,
-            matching,
-            instructions: Instructions::decode(version, rest(body))?,
-        });
+        return decode_mod_10(context, body);
     }
     let (cookie, cookie_mask) = (body.u64()?, body.u64()?);
     let (table, command) = (body.u8()?, command_of(body.u8()?.into())?);
     let (idle_timeout_s, hard_timeout_s) = (body.u16()?, body.u16()?);
     let (priority, buffer) = (body.u16()?, buffer_of(body.u32()?));
-    let (out_port, out_group) = (PortNumber(body.u32()?), body.u32()?);
-    let (flags, importance) = (body.u16()?, body.u16()?);
+    let (out_port, out_group) = (out_port(body)?, body.u32()?);
+    let timeouts_s = (idle_timeout_s, hard_timeout_s);
+    let (flags, importance) = (flags_of(version, body.u16()?, timeouts_s)?, body.u16()?);
     let matching = decode_match(version, Judgement::Strict, body)?;
-    let (new_cookie, cookie, cookie_mask) = match command {
-        FlowCommand::Add => (cookie, 0, 0),
-        _ => (u64::MAX, cookie, cookie_mask),
+    let (new_cookie, cookie, cookie_mask) = match may_add(version, command, cookie_mask) {
+        true => (cookie, 0, 0),
+        false => (u64::MAX, cookie, cookie_mask),
     };
+    let deletes = matches!(command, FlowCommand::Delete | FlowCommand::DeleteStrict);
     Ok(FlowMod {
         is_nicira: false,
         command,
-        table,
+        table: checked_table(version, command, table)?,
         new_cookie,
         cookie,
         cookie_mask,
@@ -127,9 +222,9 @@ pub(super) fn decode_mod(
         priority,
         buffer,
         out_port,
-        out_group,
-        flags: FlowFlags(flags),
-        importance: if version >= Version::V14 {
+        out_group: if deletes { out_group } else { ANY_GROUP },
+        flags,
+        importance: if version >= Version::V14 && command == FlowCommand::Add {
             importance
         } else {
             0
@@ -178,7 +273,7 @@ pub(super) fn decode_nx_mod(
         buffer,
         out_port,
         out_group: ANY_GROUP,
-        flags: FlowFlags(flags),
+        flags: flags_of(version, flags, (idle_timeout_s, hard_timeout_s))?,
         importance: 0,
         matching,
         instructions: Instructions::decode(version, rest(body))?,
@@ -197,7 +292,7 @@ pub(super) fn put_mod(version: Version, flow: &FlowMod, writer: &mut Writer) {
         writer.u16(flow.priority);
         writer.u32(flow.buffer.unwrap_or(NO_BUFFER));
         writer.u16(flow.out_port.to_u16().unwrap_or(u16::MAX));
-        writer.u16(flow.flags.0);
+        put_flags(version, flow.flags, writer);
         if flow.is_nicira {
             let at = writer.len();
             writer.zeros(8);
@@ -206,13 +301,23 @@ pub(super) fn put_mod(version: Version, flow: &FlowMod, writer: &mut Writer) {
         }
         return flow.instructions.encode(version, writer);
     }
-    let (cookie, mask) = match flow.command {
-        FlowCommand::Add => (flow.new_cookie, 0),
-        _ => (flow.cookie, flow.cookie_mask),
+    let (cookie, mask) = match may_add(version, flow.command, flow.cookie_mask) {
+        true => (flow.new_cookie, 0),
+        false => (flow.cookie & flow.cookie_mask, flow.cookie_mask),
+    };
+    let deletes = matches!(
+        flow.command,
+        FlowCommand::Delete | FlowCommand::DeleteStrict
+    );
+    // Where all tables cannot be meant, none is named by the number of the first.
+    let has_all = deletes && version > Version::V11;
+    let table = match flow.table {
+        ALL_TABLES if !has_all => 0,
+        table => table,
     };
     writer.u64(cookie);
     writer.u64(mask);
-    writer.u8(flow.table);
+    writer.u8(table);
     writer.u8(flow.command as u8);
     writer.u16(flow.idle_timeout_s);
     writer.u16(flow.hard_timeout_s);
@@ -220,12 +325,14 @@ pub(super) fn put_mod(version: Version, flow: &FlowMod, writer: &mut Writer) {
     writer.u32(flow.buffer.unwrap_or(NO_BUFFER));
     writer.u32(flow.out_port.0);
     writer.u32(flow.out_group);
-    writer.u16(flow.flags.0);
-    writer.u16(if version >= Version::V14 {
-        flow.importance
-    } else {
-        0
-    });
+    put_flags(version, flow.flags, writer);
+    writer.u16(
+        if version >= Version::V14 && flow.command == FlowCommand::Add {
+            flow.importance
+        } else {
+            0
+        },
+    );
     put_match(version, &flow.matching, writer);
     flow.instructions.encode(version, writer);
 }
@@ -259,16 +366,21 @@ pub(super) fn decode_request(
     }
     let table = body.u8()?;
     body.skip(3)?;
-    let (out_port, out_group) = (PortNumber(body.u32()?), body.u32()?);
+    let (out_port, out_group) = (out_port(body)?, body.u32()?);
     body.skip(4)?;
+    let (cookie, cookie_mask) = (body.u64()?, body.u64()?);
+    let matching = decode_match(version, Judgement::Strict, body)?;
+    // What stands behind the match is not looked at, as in Open vSwitch: OpenFlow 1.5 has a
+    // list of the wanted statistics there.
+    body.rest();
     Ok(FlowStatsRequest {
         is_nicira: false,
         table,
         out_port,
         out_group,
-        cookie: body.u64()?,
-        cookie_mask: body.u64()?,
-        matching: decode_match(version, Judgement::Strict, body)?,
+        cookie,
+        cookie_mask,
+        matching,
     })
 }
 
@@ -387,7 +499,9 @@ fn decode_stats_15(entry: &mut Reader<'_>) -> Result<FlowStats, Refusal> {
         priority,
         idle_timeout_s: idle,
         hard_timeout_s: hard,
-        idle_age_s: oxs.idle.map(|idle| idle.seconds as u16),
+        idle_age_s: oxs
+            .idle
+            .map(|idle| u16::try_from(idle.seconds).unwrap_or(u16::MAX)),
         hard_age_s: None,
         importance,
         flags: FlowFlags(flags),
@@ -487,14 +601,26 @@ pub(super) fn put_stats(version: Version, is_nicira: bool, flow: &FlowStats, wri
         }
     }
     writer.u64(flow.cookie);
-    put_counts(flow.counts, writer);
+    put_counts(told_counts(is_nicira, flow.counts), writer);
     if is_nicira {
         put_nx_match(&flow.matching, None, match_length_at, writer);
     } else if version > Version::V10 {
-        put_match(version, &flow.matching, writer);
+        put_told_match(version, &flow.matching, writer);
     }
     flow.instructions.encode(version, writer);
     writer.patch_length(start, start);
+}
+
+/// Counts as told: those that are not kept are zero, except in Nicira's messages.
+fn told_counts(is_nicira: bool, counts: Counts) -> Counts {
+    let told = |count: u64| if count == u64::MAX { 0 } else { count };
+    match is_nicira {
+        true => counts,
+        false => Counts {
+            packets: told(counts.packets),
+            bytes: told(counts.bytes),
+        },
+    }
 }
 
 fn put_times(flow: &FlowStats, writer: &mut Writer) {
@@ -574,7 +700,7 @@ pub(super) fn decode_removed(
         reason,
         duration,
         idle_timeout_s,
-        hard_timeout_s: if version >= Version::V12 { hard } else { 0 },
+        hard_timeout_s: if version >= Version::V11 { hard } else { 0 },
         counts,
         matching,
     })
@@ -620,9 +746,11 @@ pub(super) fn put_removed(version: Version, flow: &FlowRemoved, writer: &mut Wri
     }
     writer.u64(flow.cookie);
     writer.u16(flow.priority);
-    // Reasons from OpenFlow 1.4 on are a deletion before it.
-    let known = if version >= Version::V14 { 5 } else { 3 };
-    writer.u8(if flow.reason > known { 2 } else { flow.reason });
+    // That the meter went is a deletion before OpenFlow 1.4.
+    writer.u8(match flow.reason {
+        removed::METER_DELETE if version < Version::V14 => removed::DELETE,
+        reason => reason,
+    });
     writer.u8(match flow.is_nicira {
         true => flow.table.map_or(0, |table| table.saturating_add(1)),
         false if is_first => 0,
@@ -631,9 +759,9 @@ pub(super) fn put_removed(version: Version, flow: &FlowRemoved, writer: &mut Wri
     put_duration(flow.duration, writer);
     writer.u16(flow.idle_timeout_s);
     let at = writer.len();
-    let tells_hard = version >= Version::V12 && !flow.is_nicira;
+    let tells_hard = version >= Version::V11 && !flow.is_nicira;
     writer.u16(if tells_hard { flow.hard_timeout_s } else { 0 });
-    put_counts(flow.counts, writer);
+    put_counts(told_counts(!is_first, flow.counts), writer);
     if flow.is_nicira {
         put_nx_match(&flow.matching, None, at, writer);
     } else if !is_first {

@@ -20,6 +20,8 @@ use crate::wire::{Reader, Writer};
 
 /// Netronome's experimenter number, under which select groups say how they choose.
 const NETRONOME: u32 = 0x0000_154d;
+/// The number that older programs write for it.
+const NETRONOME_COMPATIBLE: u32 = 0x0000_1540;
 /// Bytes of a method's name.
 const METHOD_BYTES: usize = 16;
 
@@ -169,7 +171,7 @@ fn decode_selection(body: &mut Reader<'_>) -> Result<Option<Selection>, Refusal>
             return Err(refuse(ErrorCode::OFPBPC_BAD_TYPE, what));
         }
         let (who, kind, mut value) = property::experimenter(&mut value)?;
-        if (who, kind) != (NETRONOME, 1) {
+        if !matches!((who, kind), (NETRONOME | NETRONOME_COMPATIBLE, 1)) {
             let what = format!("property {kind} of experimenter {who:#x}");
             return Err(refuse(ErrorCode::OFPBPC_BAD_EXPERIMENTER, what));
         }
@@ -243,9 +245,12 @@ fn put_bucket(version: Version, kind: GroupType, bucket: &Bucket, writer: &mut W
     let actions = writer.len();
     encode_actions(&bucket.actions, version, writer);
     writer.patch_length(start + 2, actions);
-    let weight = bucket.weight.filter(|_| kind == GroupType::Select);
+    // A weight of zero means something in a select group only.
+    let weight = bucket
+        .weight
+        .filter(|weight| kind == GroupType::Select || *weight != 0);
     if let Some(weight) = weight {
-        property::encode(WEIGHT, writer, |writer| writer.u16(weight));
+        property::encode_u16(WEIGHT, writer, weight);
     }
     if bucket.watch_port != PortNumber::ANY {
         property::encode(WATCH_PORT, writer, |writer| writer.u32(bucket.watch_port.0));

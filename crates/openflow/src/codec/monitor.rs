@@ -6,7 +6,7 @@ use crate::action::Instructions;
 use crate::error::{ErrorCode, Refusal, refuse};
 use crate::matching::{Judgement, Match};
 use crate::message::group::ANY_GROUP;
-use crate::message::monitor::{MonitorCommand, MonitorEvent, MonitorRequest, MonitorUpdate};
+use crate::message::monitor::{MonitorCommand, MonitorEvent, MonitorRequest, MonitorUpdate, flags};
 use crate::message::port::PortNumber;
 use crate::version::Version;
 use crate::wire::{Reader, Writer};
@@ -19,16 +19,60 @@ pub(super) fn decode_requests(
     while !body.is_empty() {
         requests.push(match version {
             Version::V10 | Version::V11 | Version::V12 => decode_nx(body)?,
+            Version::V13 => decode_onf(body)?,
             _ => decode_standard(version, body)?,
         });
     }
     Ok(requests)
 }
 
+/// Checks a monitor's flags: it tells something, and nothing that the form does not know.
+fn checked_flags(flags: u16, known: u16) -> Result<u16, Refusal> {
+    let told = flags::ADD | flags::REMOVED | flags::MODIFY;
+    if flags & told == 0 || flags & !known != 0 {
+        let what = format!("a flow monitor with flags {flags:#x}");
+        return Err(refuse(ErrorCode::OFPMOFC_BAD_FLAGS, what));
+    }
+    Ok(flags)
+}
+
+/// The flags that the forms before OpenFlow 1.4 know. Their last one, "tell own changes", has
+/// the bit and the meaning of [`flags::NO_ABBREV`].
+const OLD_FLAGS: u16 = 0x3f;
+const KNOWN_FLAGS: u16 = 0x7f;
+
+fn must_be_zero(bytes: &[u8]) -> Result<(), Refusal> {
+    match bytes.iter().all(|byte| *byte == 0) {
+        true => Ok(()),
+        false => {
+            let what = "bytes of a flow monitor that must be zero are not";
+            Err(refuse(ErrorCode::NXBRC_MUST_BE_ZERO, what))
+        }
+    }
+}
+
+fn decode_onf(body: &mut Reader<'_>) -> Result<MonitorRequest, Refusal> {
+    let (id, flags) = (body.u32()?, checked_flags(body.u16()?, OLD_FLAGS)?);
+    // The length of the match stands in the match, too.
+    body.skip(2)?;
+    let (out_port, table) = (PortNumber(body.u32()?), body.u8()?);
+    must_be_zero(body.take(3)?)?;
+    Ok(MonitorRequest {
+        id,
+        command: MonitorCommand::Add,
+        flags,
+        out_port,
+        out_group: ANY_GROUP,
+        table,
+        matching: Match::decode_oxm(Version::V13, body, Judgement::Strict)?,
+    })
+}
+
 fn decode_nx(body: &mut Reader<'_>) -> Result<MonitorRequest, Refusal> {
-    let (id, flags, out_port) = (body.u32()?, body.u16()?, body.u16()?);
+    let (id, flags) = (body.u32()?, checked_flags(body.u16()?, OLD_FLAGS)?);
+    let out_port = body.u16()?;
     let (length, table) = (usize::from(body.u16()?), body.u8()?);
-    body.skip(5)?;
+    must_be_zero(body.take(5)?)?;
     let (matching, _) = Match::decode_nxm(body, length, Judgement::Strict)?;
     Ok(MonitorRequest {
         id,
@@ -53,6 +97,14 @@ fn decode_standard(version: Version, body: &mut Reader<'_>) -> Result<MonitorReq
             return Err(refuse(ErrorCode::OFPMOFC_BAD_COMMAND, what));
         }
     };
+    // A monitor is deleted by its number. Open vSwitch sends no match then, the standard has one.
+    let matching = match command {
+        MonitorCommand::Delete if body.is_empty() => Match::default(),
+        _ => super::flow::decode_match(version, Judgement::Strict, body)?,
+    };
+    if command != MonitorCommand::Delete {
+        checked_flags(flags, KNOWN_FLAGS)?;
+    }
     Ok(MonitorRequest {
         id,
         command,
@@ -60,7 +112,7 @@ fn decode_standard(version: Version, body: &mut Reader<'_>) -> Result<MonitorReq
         out_port,
         out_group,
         table,
-        matching: super::flow::decode_match(version, Judgement::Strict, body)?,
+        matching,
     })
 }
 
@@ -68,7 +120,7 @@ pub(super) fn put_requests(version: Version, requests: &[MonitorRequest], writer
     for request in requests {
         writer.u32(request.id);
         if version < Version::V13 {
-            writer.u16(request.flags);
+            writer.u16(request.flags & OLD_FLAGS);
             writer.u16(request.out_port.to_u16().unwrap_or(u16::MAX));
             let at = writer.len();
             writer.u16(0);
@@ -78,6 +130,17 @@ pub(super) fn put_requests(version: Version, requests: &[MonitorRequest], writer
             writer.patch_u16(at, length as u16);
             continue;
         }
+        if version == Version::V13 {
+            writer.u16(request.flags & OLD_FLAGS);
+            let at = writer.len();
+            writer.u16(0);
+            writer.u32(request.out_port.0);
+            writer.u8(request.table);
+            writer.zeros(3);
+            let length = put_oxm(version, &request.matching, writer);
+            writer.patch_u16(at, length);
+            continue;
+        }
         writer.u32(request.out_port.0);
         writer.u32(request.out_group);
         writer.u16(request.flags);
@@ -85,6 +148,14 @@ pub(super) fn put_requests(version: Version, requests: &[MonitorRequest], writer
         writer.u8(request.command as u8);
         request.matching.encode_oxm(version, writer);
     }
+}
+
+/// Writes a match; gives its length without padding.
+fn put_oxm(version: Version, matching: &Match, writer: &mut Writer) -> u16 {
+    let start = writer.len();
+    matching.encode_oxm(version, writer);
+    let written = &writer.as_bytes()[start..];
+    u16::from_be_bytes([written[2], written[3]])
 }
 
 /// The numbers of events: Nicira's and the standard's.
@@ -106,7 +177,7 @@ pub(super) fn decode_update(
 ) -> Result<MonitorUpdate, Refusal> {
     let mut entry = entry(body, 8)?;
     let number = entry.u16()?;
-    let is_nicira = version < Version::V13;
+    let is_nicira = has_old_events(version);
     let event = match (is_nicira, number) {
         (true, NX_ABBREVIATED) | (false, ABBREVIATED) => {
             return Ok(MonitorUpdate::Abbreviated(entry.u32()?));
@@ -153,7 +224,10 @@ fn decode_nx_update(
     let (length, table) = (usize::from(entry.u16()?), entry.u8()?);
     entry.skip(1)?;
     let cookie = entry.u64()?;
-    let (matching, _) = Match::decode_nxm(entry, length, Judgement::Loose)?;
+    let matching = match version {
+        Version::V13 => Match::decode_oxm(version, entry, Judgement::Loose)?,
+        _ => Match::decode_nxm(entry, length, Judgement::Loose)?.0,
+    };
     Ok(MonitorUpdate::Full {
         event,
         reason: reason as u8,
@@ -169,7 +243,7 @@ fn decode_nx_update(
 
 pub(super) fn put_update(version: Version, update: &MonitorUpdate, writer: &mut Writer) {
     let start = writer.len();
-    let is_nicira = version < Version::V13;
+    let is_nicira = has_old_events(version);
     writer.u16(0);
     match update {
         MonitorUpdate::Abbreviated(xid) => {
@@ -214,8 +288,11 @@ pub(super) fn put_update(version: Version, update: &MonitorUpdate, writer: &mut 
                 writer.u8(*table);
                 writer.u8(0);
                 writer.u64(*cookie);
-                let length = matching.encode_nxm(None, writer);
-                writer.patch_u16(at, length as u16);
+                let length = match version {
+                    Version::V13 => put_oxm(version, matching, writer),
+                    _ => matching.encode_nxm(None, writer) as u16,
+                };
+                writer.patch_u16(at, length);
             } else {
                 writer.u8(*table);
                 writer.u8(told_reason);
@@ -230,6 +307,12 @@ pub(super) fn put_update(version: Version, update: &MonitorUpdate, writer: &mut 
         }
     }
     writer.patch_length(start, start);
+}
+
+/// Whether updates have Nicira's form. That of the Open Networking Foundation for OpenFlow 1.3
+/// is the same, with another match.
+fn has_old_events(version: Version) -> bool {
+    version < Version::V14
 }
 
 fn event_number(is_nicira: bool, event: MonitorEvent) -> u16 {

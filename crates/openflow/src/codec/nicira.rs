@@ -209,7 +209,7 @@ pub(super) fn put_ct_flush(flush: &CtFlush, writer: &mut Writer) {
         }
     }
     if let Some(zone) = flush.zone {
-        property::encode(ZONE, writer, |writer| writer.u16(zone));
+        property::encode_u16(ZONE, writer, zone);
     }
     if let Some((mark, mask)) = flush.mark {
         property::encode(MARK, writer, |writer| writer.u32(mark));
@@ -237,11 +237,11 @@ fn put_tuple(tuple: &CtTuple, writer: &mut Writer) {
     ];
     for (kind, port) in ports {
         if let Some(port) = port {
-            property::encode(kind, writer, |writer| writer.u16(port));
+            property::encode_u16(kind, writer, port);
         }
     }
     if let Some((id, icmp_type, code)) = tuple.icmp {
-        property::encode(ICMP_ID, writer, |writer| writer.u16(id));
+        property::encode_u16(ICMP_ID, writer, id);
         property::encode(ICMP_TYPE, writer, |writer| writer.u8(icmp_type));
         property::encode(ICMP_CODE, writer, |writer| writer.u8(code));
     }

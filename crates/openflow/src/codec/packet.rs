@@ -121,22 +121,29 @@ pub(super) fn decode_properties(
                 packet.metadata = Match::decode_entries(value, Judgement::Loose)?;
             }
             USERDATA => packet.userdata = data(&mut value),
-            CONTINUATION => packet.continuation = Some(data(&mut value)),
+            CONTINUATION => {
+                value.skip(4)?;
+                packet.continuation = Some(data(&mut value));
+            }
             other => {
                 let what = format!("property {other} of a packet-in");
                 return Err(refuse(ErrorCode::OFPBPC_BAD_TYPE, what));
             }
         }
     }
-    packet.total_length = full_length.unwrap_or(packet.data.len() as u32);
+    let length = packet.data.len() as u32;
+    packet.total_length = full_length.unwrap_or(length);
+    if length == 0 || packet.total_length < length {
+        let what = format!("a packet of {} bytes with {length}", packet.total_length);
+        return Err(refuse(ErrorCode::OFPBRC_BAD_LEN, what));
+    }
     Ok(packet)
 }
 
 /// The reason as a version knows it: those of OpenFlow 1.4 are an action before it.
 fn told_reason(version: Version, told: u8) -> u8 {
     match told {
-        reason::NO_MATCH | reason::ACTION => told,
-        reason::INVALID_TTL if version >= Version::V12 => told,
+        reason::NO_MATCH | reason::ACTION | reason::INVALID_TTL => told,
         _ if version >= Version::V14 => told,
         _ => reason::ACTION,
     }
@@ -220,11 +227,14 @@ pub(super) fn put_properties(version: Version, packet: &PacketIn, writer: &mut W
     property::encode(METADATA, writer, |writer| {
         packet.metadata.encode_entries(Some(version), writer);
     });
+    if let Some(continuation) = &packet.continuation {
+        property::encode(CONTINUATION, writer, |writer| {
+            writer.zeros(4);
+            writer.put(continuation);
+        });
+    }
     if !packet.userdata.is_empty() {
         property::encode(USERDATA, writer, |writer| writer.put(&packet.userdata));
-    }
-    if let Some(continuation) = &packet.continuation {
-        property::encode(CONTINUATION, writer, |writer| writer.put(continuation));
     }
 }
 
@@ -241,28 +251,22 @@ pub(super) fn decode_out(version: Version, body: &mut Reader<'_>) -> Result<Pack
         Version::V15 => {
             let length = body.u16()?;
             body.skip(2)?;
-            metadata = Match::decode_oxm(version, body, Judgement::Strict)?;
+            metadata = Match::decode_oxm(version, body, Judgement::Loose)?;
+            check_metadata(&metadata)?;
             length
         }
         _ => {
-            let port = PortNumber(body.u32()?);
-            if port.to_u16().is_none() {
-                let what = format!("input port {:#x}", port.0);
-                return Err(refuse(ErrorCode::OFPBRC_BAD_PORT, what));
-            }
+            let port = body.u32()?.into();
             metadata
                 .conditions
-                .push(Condition::exact(FieldId::IN_PORT_OXM, port.0.into()));
+                .push(Condition::exact(FieldId::IN_PORT_OXM, port));
             let length = body.u16()?;
             body.skip(6)?;
             length
         }
     };
-    if version == Version::V15 && metadata.in_port().is_none() {
-        let what = "a packet-out without its input port";
-        return Err(refuse(ErrorCode::OFPBRC_BAD_PORT, what));
-    }
     let actions = decode_actions(version, body.part(length.into())?)?;
+    check_in_port(metadata.in_port())?;
     let data = data(body);
     Ok(PacketOut {
         buffer,
@@ -270,6 +274,41 @@ pub(super) fn decode_out(version: Version, body: &mut Reader<'_>) -> Result<Pack
         actions,
         data,
     })
+}
+
+/// Checks the port that a controller's packet seems to come from.
+fn check_in_port(port: Option<PortNumber>) -> Result<(), Refusal> {
+    let what = match port {
+        Some(PortNumber::LOCAL | PortNumber::ANY | PortNumber::CONTROLLER) => return Ok(()),
+        Some(PortNumber(..PortNumber::MAX_10)) => return Ok(()),
+        Some(port) => format!("a packet-out from port {port}"),
+        None => "a packet-out without its input port".to_owned(),
+    };
+    Err(refuse(ErrorCode::OFPBRC_BAD_PORT, what))
+}
+
+/// Checks that a packet-out's match has nothing that is in the packet itself.
+fn check_metadata(metadata: &Match) -> Result<(), Refusal> {
+    let is_inside = |condition: &&Condition| !is_pipeline_field(condition.field);
+    match metadata.conditions.iter().find(is_inside) {
+        None => Ok(()),
+        Some(condition) => {
+            let what = format!("{} is no field of the pipeline", condition.field);
+            Err(refuse(ErrorCode::OFPBRC_PIPELINE_FIELDS_ONLY, what))
+        }
+    }
+}
+
+/// Fields that a packet has beside its bytes, and that a controller may choose: Open vSwitch's
+/// list.
+fn is_pipeline_field(field: FieldId) -> bool {
+    let name = field.name();
+    let is_register = name.trim_end_matches(|digit: char| digit.is_ascii_digit());
+    match is_register {
+        "reg" | "xreg" | "xxreg" => true,
+        "metadata" | "in_port" | "in_port_oxm" | "packet_type" => true,
+        _ => name.starts_with("tun_") && name != "tun_tos" && name != "tun_ttl",
+    }
 }
 
 pub(super) fn put_out(version: Version, packet: &PacketOut, writer: &mut Writer) {

@@ -67,8 +67,9 @@ impl Pieces {
         let before = self.current.len();
         put(&mut self.current);
         let is_too_long = self.current.len() > usize::from(u16::MAX);
-        if is_too_long && before == self.header_bytes {
-            // An entry that no message can hold cannot be told.
+        let entry_bytes = self.current.len() - before;
+        if self.header_bytes + entry_bytes > usize::from(u16::MAX) {
+            // An entry that no message can hold is left out, as Open vSwitch leaves it out.
             self.current.truncate(before);
         } else if is_too_long {
             let entry = self.current.as_bytes()[before..].to_vec();

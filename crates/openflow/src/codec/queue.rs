@@ -11,8 +11,8 @@ use crate::wire::{Reader, Writer};
 /// Properties of a queue.
 const MIN_RATE: u16 = 1;
 const MAX_RATE: u16 = 2;
-/// A rate that is not set.
-const NO_RATE: u16 = 1001;
+/// A rate that is not set; others above 1,000 mean that the rate is switched off.
+const NO_RATE: u16 = u16::MAX;
 
 fn decode_port(
     version: Version,
@@ -99,7 +99,7 @@ fn decode_config(
 }
 
 fn note_rate(kind: u16, rate: u16, desc: &mut QueueDesc) {
-    let rate = (rate < NO_RATE).then_some(rate);
+    let rate = (rate != NO_RATE).then_some(rate);
     match kind {
         MIN_RATE => desc.min_rate = rate,
         MAX_RATE => desc.max_rate = rate,
@@ -225,7 +225,7 @@ pub(super) fn put_desc(queue: &QueueDesc, writer: &mut Writer) {
     writer.zeros(8);
     for (kind, rate) in [(MIN_RATE, queue.min_rate), (MAX_RATE, queue.max_rate)] {
         if let Some(rate) = rate {
-            property::encode(kind, writer, |writer| writer.u16(rate));
+            property::encode_u16(kind, writer, rate);
         }
     }
     writer.patch_length(start + 8, start);

@@ -16,6 +16,7 @@ use crate::wire::Reader;
 /// What reading a body depends on.
 pub(super) struct Body {
     pub(super) version: Version,
+    pub(super) xid: u32,
     pub(super) context: Context,
     /// Whether more messages of a multipart message follow.
     pub(super) more: bool,
@@ -82,16 +83,18 @@ impl Body {
             Kind::NxRoleReply => Message::RoleReply(connection::decode_role(true, body)?),
             Kind::RoleStatus => Message::RoleStatus(connection::decode_role_status(body)?),
             Kind::GetAsyncRequest => Message::GetAsyncRequest,
-            Kind::GetAsyncReply => Message::GetAsyncReply(connection::decode_async(version, body)?),
+            Kind::GetAsyncReply => {
+                Message::GetAsyncReply(connection::decode_async(version, true, body)?)
+            }
             Kind::SetAsync => {
-                let config = connection::decode_async(version, body)?;
+                let config = connection::decode_async(version, false, body)?;
                 Message::SetAsync(AsyncForm::Standard, config)
             }
             Kind::NxSetAsync => {
-                Message::SetAsync(AsyncForm::Nicira, connection::decode_masks(body)?)
+                Message::SetAsync(AsyncForm::Nicira, connection::decode_masks(version, body)?)
             }
             Kind::NxSetAsync2 => {
-                let config = connection::decode_properties(body)?;
+                let config = connection::decode_properties(version, false, body)?;
                 Message::SetAsync(AsyncForm::Nicira2, config)
             }
             Kind::TableStatus => Message::TableStatus(table::decode_status(body)?),
@@ -99,7 +102,7 @@ impl Body {
                 Message::RequestForward(connection::decode_forward(self.context, body)?)
             }
             Kind::BundleControl => Message::BundleControl(bundle::decode_control(body)?),
-            Kind::BundleAdd => Message::BundleAdd(bundle::decode_add(body)?),
+            Kind::BundleAdd => Message::BundleAdd(bundle::decode_add(version, self.xid, body)?),
             Kind::MonitorCancel => Message::MonitorCancel(body.u32()?),
             Kind::MonitorPaused => Message::MonitorPaused,
             Kind::MonitorResumed => Message::MonitorResumed,

@@ -4,8 +4,11 @@ use super::{
     bundle, connection, flow, group, meter, monitor, nicira, packet, pieces, port, queue, stats,
     switch, table,
 };
+use crate::matching::Match;
 use crate::message::connection::AsyncForm;
+use crate::message::monitor::{MonitorCommand, MonitorRequest, MonitorUpdate};
 use crate::message::packet::PacketInFormat;
+use crate::message::port::PortNumber;
 use crate::message::{Kind, Message, Reply, Request};
 use crate::version::Version;
 use crate::wire::Writer;
@@ -75,6 +78,32 @@ pub(super) fn kind_of(message: &Message) -> (Kind, bool) {
         Message::CtFlush(_) => Kind::CtFlush,
     };
     (kind, false)
+}
+
+/// The message by which OpenFlow 1.4 and later say the same: what monitors do stands in
+/// multipart messages there.
+pub(super) fn in_version(version: Version, message: &Message) -> Option<Message> {
+    if version < Version::V14 {
+        return None;
+    }
+    let update = match message {
+        Message::MonitorPaused => MonitorUpdate::Paused,
+        Message::MonitorResumed => MonitorUpdate::Resumed,
+        Message::MonitorCancel(id) => {
+            let request = MonitorRequest {
+                id: *id,
+                command: MonitorCommand::Delete,
+                flags: 0,
+                out_port: PortNumber(0),
+                out_group: 0,
+                table: 0,
+                matching: Match::default(),
+            };
+            return Some(Message::Request(Request::Monitor(vec![request]), false));
+        }
+        _ => return None,
+    };
+    Some(Message::Reply(Reply::Monitor(vec![update]), false))
 }
 
 fn request_kind(request: &Request) -> Kind {
