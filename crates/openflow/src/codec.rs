@@ -209,14 +209,17 @@ fn stats_types(version: Version) -> (u8, u8) {
     }
 }
 
-/// Writes a message; `None` if the version has no such message, or it is longer than 65,535
-/// bytes.
+/// Writes a message; `None` if the version has no such message or cannot say what is in it, or
+/// if it is longer than 65,535 bytes.
 pub fn encode(version: Version, xid: u32, message: &Message) -> Option<Vec<u8>> {
     if let Message::Hello(hello) = message {
         return Some(encode_hello(xid, *hello));
     }
     if let Some(other) = writing::in_version(version, message) {
         return encode(version, xid, &other);
+    }
+    if !writing::can_say(version, message) {
+        return None;
     }
     let (kind, more) = writing::kind_of(message);
     let mut writer = begin(version, xid, kind, more)?;

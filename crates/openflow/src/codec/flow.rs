@@ -114,11 +114,12 @@ fn flags_of(version: Version, flags: u16, timeouts_s: (u16, u16)) -> Result<Flow
     Ok(FlowFlags(flags))
 }
 
-/// The flags that a version can say.
+/// The flags that a version can say. Entries for an emergency, which OpenFlow 1.0 has, are not
+/// written: the bit resets counts in other versions.
 fn put_flags(version: Version, flags: FlowFlags, writer: &mut Writer) {
     writer.u16(match version {
-        Version::V10 | Version::V12 => flags.0 & 0b111,
-        Version::V11 => flags.0 & 0b11,
+        Version::V10 | Version::V11 => flags.0 & 0b11,
+        Version::V12 => flags.0 & 0b111,
         _ => flags.0 & 0b1_1111,
     });
 }

@@ -1,5 +1,7 @@
 //! Groups: changes, descriptions, statistics.
 
+use std::collections::BTreeSet;
+
 use super::stats::put_number;
 use super::stats::{
     decode_counts, decode_duration, decode_number, entry, put_counts, put_duration,
@@ -10,8 +12,8 @@ use crate::field::{FieldId, Header, Value};
 use crate::matching::{Condition, Match};
 use crate::message::flow::Duration;
 use crate::message::group::{
-    ALL_BUCKETS, ALL_GROUPS, ANY_GROUP, Bucket, GroupCommand, GroupDesc, GroupFeatures, GroupMod,
-    GroupStats, GroupType, Selection,
+    ALL_BUCKETS, ALL_GROUPS, ANY_GROUP, Bucket, FIRST_BUCKET, GroupCommand, GroupDesc,
+    GroupFeatures, GroupMod, GroupStats, GroupType, LAST_BUCKET, MAX_BUCKET, Selection,
 };
 use crate::message::port::PortNumber;
 use crate::property;
@@ -82,25 +84,34 @@ pub(super) fn decode_mod(version: Version, body: &mut Reader<'_>) -> Result<Grou
     if !has_bucket_ids(version) {
         let list = *body;
         body.rest();
-        return Ok(GroupMod {
+        let read = GroupMod {
             command,
             kind,
             group,
             command_bucket: ALL_BUCKETS,
             buckets: decode_buckets_11(version, list)?,
             selection: None,
-        });
+        };
+        if version >= Version::V13 && command == GroupCommand::Delete && !read.buckets.is_empty() {
+            let what = "buckets of a group that is deleted";
+            return Err(refuse(ErrorCode::OFPGMFC_INVALID_GROUP, what));
+        }
+        return checked(read);
     }
     let length = body.u16()?;
     body.skip(2)?;
-    let command_bucket = body.u32()?;
+    let command_bucket = checked_place(command, body.u32()?)?;
     let buckets = decode_buckets_15(version, body.part(length.into())?)?;
     let selection = decode_selection(body)?;
-    if selection.is_some() && kind != GroupType::Select {
-        let what = "only a select group chooses";
-        return Err(refuse(ErrorCode::OFPBPC_BAD_EXPERIMENTER, what));
+    let may_choose = matches!(
+        command,
+        GroupCommand::Add | GroupCommand::Modify | GroupCommand::AddOrModify
+    );
+    if selection.is_some() && !(kind == GroupType::Select && may_choose) {
+        let what = format!("{command:?} of a group of type {kind:?} says how it chooses");
+        return Err(refuse(ErrorCode::OFPBPC_BAD_VALUE, what));
     }
-    Ok(GroupMod {
+    checked(GroupMod {
         command,
         kind,
         group,
@@ -110,13 +121,83 @@ pub(super) fn decode_mod(version: Version, body: &mut Reader<'_>) -> Result<Grou
     })
 }
 
+/// Checks where buckets are inserted or removed.
+fn checked_place(command: GroupCommand, place: u32) -> Result<u32, Refusal> {
+    let is_bucket = place <= MAX_BUCKET || matches!(place, FIRST_BUCKET | LAST_BUCKET);
+    let is_right = match command {
+        GroupCommand::InsertBucket => is_bucket,
+        GroupCommand::RemoveBucket => is_bucket || place == ALL_BUCKETS,
+        _ => place == ALL_BUCKETS,
+    };
+    match is_right {
+        true => Ok(place),
+        false => {
+            let what = format!("{command:?} with bucket {place:#x}");
+            Err(refuse(ErrorCode::OFPGMFC_BAD_BUCKET, what))
+        }
+    }
+}
+
+/// Checks buckets against the kind of their group and the command, as Open vSwitch does.
+fn checked(asked: GroupMod) -> Result<GroupMod, Refusal> {
+    let GroupMod {
+        command,
+        kind,
+        buckets,
+        ..
+    } = &asked;
+    let refused = |code: ErrorCode, what: &str| Err(refuse(code, what));
+    let is_deleted = *command == GroupCommand::Delete;
+    if *kind == GroupType::Indirect && !is_deleted && buckets.len() != 1 {
+        let what = "an indirect group has one bucket";
+        return refused(ErrorCode::OFPGMFC_INVALID_GROUP, what);
+    }
+    if *command == GroupCommand::RemoveBucket && !buckets.is_empty() {
+        let what = "buckets are removed by their numbers";
+        return refused(ErrorCode::OFPGMFC_BAD_BUCKET, what);
+    }
+    for bucket in buckets {
+        let has_weight = bucket.weight.is_some_and(|weight| weight != 0);
+        let may_have_weight = *kind == GroupType::Select || *command == GroupCommand::InsertBucket;
+        if has_weight && !may_have_weight {
+            let what = "only a select group has weights";
+            return refused(ErrorCode::OFPGMFC_INVALID_GROUP, what);
+        }
+        let watches = bucket.watch_port != PortNumber::ANY || bucket.watch_group != ANY_GROUP;
+        match kind {
+            GroupType::All | GroupType::Indirect if watches => {
+                let what = "a group of this type watches nothing";
+                return refused(ErrorCode::OFPGMFC_WATCH_UNSUPPORTED, what);
+            }
+            GroupType::FastFailover if !watches => {
+                let what = "each bucket of a fast failover group watches something";
+                return refused(ErrorCode::OFPGMFC_INVALID_GROUP, what);
+            }
+            _ => {}
+        }
+    }
+    Ok(asked)
+}
+
+/// Reads a port that a bucket watches.
+fn watched(number: u32) -> Result<PortNumber, Refusal> {
+    let port = PortNumber(number);
+    match port.to_u16() {
+        Some(_) => Ok(port),
+        None => {
+            let what = format!("a bucket watches port {number:#x}");
+            Err(refuse(ErrorCode::OFPGMFC_BAD_WATCH, what))
+        }
+    }
+}
+
 fn decode_buckets_11(version: Version, list: Reader<'_>) -> Result<Vec<Bucket>, Refusal> {
     let mut list = list.with_code(ErrorCode::OFPGMFC_BAD_BUCKET);
     let mut buckets = Vec::new();
     while !list.is_empty() {
         let mut bucket = entry(&mut list, 16)?;
         let weight = bucket.u16()?;
-        let (watch_port, watch_group) = (PortNumber(bucket.u32()?), bucket.u32()?);
+        let (watch_port, watch_group) = (watched(bucket.u32()?)?, bucket.u32()?);
         bucket.skip(4)?;
         buckets.push(Bucket {
             id: buckets.len() as u32,
@@ -131,7 +212,7 @@ fn decode_buckets_11(version: Version, list: Reader<'_>) -> Result<Vec<Bucket>, 
 
 fn decode_buckets_15(version: Version, list: Reader<'_>) -> Result<Vec<Bucket>, Refusal> {
     let mut list = list.with_code(ErrorCode::OFPGMFC_BAD_BUCKET);
-    let mut buckets = Vec::new();
+    let (mut buckets, mut seen) = (Vec::new(), BTreeSet::new());
     while !list.is_empty() {
         let mut bucket = entry(&mut list, 8)?;
         let length = bucket.u16()?;
@@ -148,13 +229,17 @@ fn decode_buckets_15(version: Version, list: Reader<'_>) -> Result<Vec<Bucket>, 
             let (kind, mut value) = property::decode(&mut bucket)?;
             match kind {
                 WEIGHT => read.weight = Some(value.u16()?),
-                WATCH_PORT => read.watch_port = PortNumber(value.u32()?),
+                WATCH_PORT => read.watch_port = watched(value.u32()?)?,
                 WATCH_GROUP => read.watch_group = value.u32()?,
                 other => {
                     let what = format!("property {other} of a bucket");
                     return Err(refuse(ErrorCode::OFPBPC_BAD_TYPE, what));
                 }
             }
+        }
+        if id > MAX_BUCKET || !seen.insert(id) {
+            let what = format!("bucket {id:#x} is too large or there twice");
+            return Err(refuse(ErrorCode::OFPGMFC_BAD_BUCKET, what));
         }
         buckets.push(read);
     }

@@ -2,7 +2,7 @@
 
 use super::port::UNKNOWN;
 use super::stats::{decode_duration, entry, put_duration};
-use crate::error::Refusal;
+use crate::error::{ErrorCode, Refusal, refuse};
 use crate::message::port::{PortNumber, QueueDesc, QueueRequest, QueueStats};
 use crate::property;
 use crate::version::Version;
@@ -43,7 +43,16 @@ pub(super) fn decode_config_request(
     if version > Version::V10 {
         body.skip(4)?;
     }
+    if !may_ask(version, port) {
+        let what = format!("queues of port {port}");
+        return Err(refuse(ErrorCode::OFPQOFC_BAD_PORT, what));
+    }
     Ok(port)
+}
+
+/// Whether a version can ask for the queues of a port: of one, or from 1.1 on of all.
+pub(super) fn may_ask(version: Version, port: PortNumber) -> bool {
+    port.0 < PortNumber::MAX_10 || port == PortNumber::ANY && version > Version::V10
 }
 
 pub(super) fn put_config_request(version: Version, port: PortNumber, writer: &mut Writer) {

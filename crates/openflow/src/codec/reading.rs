@@ -33,8 +33,10 @@ impl Body {
             Kind::FeaturesRequest => Message::FeaturesRequest,
             Kind::FeaturesReply => Message::FeaturesReply(switch::decode_features(version, body)?),
             Kind::GetConfigRequest => Message::GetConfigRequest,
-            Kind::GetConfigReply => Message::GetConfigReply(switch::decode_config(body)?),
-            Kind::SetConfig => Message::SetConfig(switch::decode_config(body)?),
+            Kind::GetConfigReply => {
+                Message::GetConfigReply(switch::decode_config(version, true, body)?)
+            }
+            Kind::SetConfig => Message::SetConfig(switch::decode_config(version, false, body)?),
             Kind::PacketIn => Message::PacketIn(packet::decode_in(version, body)?),
             Kind::NxPacketIn => Message::PacketIn(packet::decode_nx_in(body)?),
             Kind::NxPacketIn2 => {

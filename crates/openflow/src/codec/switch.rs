@@ -1,8 +1,10 @@
 //! The switch itself: features, configuration, descriptions.
 
 use super::port::{decode_desc, put_desc};
-use crate::error::Refusal;
-use crate::message::switch::{Description, Features, SwitchConfig, capability};
+use crate::error::{ErrorCode, Refusal, refuse};
+use crate::message::switch::{
+    Description, FRAG_MASK, Features, INVALID_TTL_TO_CONTROLLER, SwitchConfig, capability,
+};
 use crate::version::Version;
 use crate::wire::{Reader, Writer};
 
@@ -76,15 +78,33 @@ pub(super) fn put_features(version: Version, features: &Features, writer: &mut W
     }
 }
 
-pub(super) fn decode_config(body: &mut Reader<'_>) -> Result<SwitchConfig, Refusal> {
+/// Flags of the configuration that a version has.
+fn known_flags(version: Version) -> u16 {
+    match version {
+        Version::V10 | Version::V11 | Version::V12 => FRAG_MASK | INVALID_TTL_TO_CONTROLLER,
+        _ => FRAG_MASK,
+    }
+}
+
+/// Reads the configuration. Unknown flags of a reply are dropped, those of a request refused.
+pub(super) fn decode_config(
+    version: Version,
+    is_reply: bool,
+    body: &mut Reader<'_>,
+) -> Result<SwitchConfig, Refusal> {
+    let (flags, known) = (body.u16()?, known_flags(version));
+    if flags & !known != 0 && !is_reply {
+        let what = format!("a configuration with flags {flags:#x}");
+        return Err(refuse(ErrorCode::OFPSCFC_BAD_FLAGS, what));
+    }
     Ok(SwitchConfig {
-        flags: body.u16()?,
+        flags: flags & known,
         miss_send_length: body.u16()?,
     })
 }
 
-pub(super) fn put_config(config: SwitchConfig, writer: &mut Writer) {
-    writer.u16(config.flags);
+pub(super) fn put_config(version: Version, config: SwitchConfig, writer: &mut Writer) {
+    writer.u16(config.flags & known_flags(version));
     writer.u16(config.miss_send_length);
 }
 

@@ -5,7 +5,8 @@ use super::{
     switch, table,
 };
 use crate::matching::Match;
-use crate::message::connection::AsyncForm;
+use crate::message::connection::{AsyncForm, RequestForward};
+use crate::message::group::{GroupCommand, GroupMod};
 use crate::message::monitor::{MonitorCommand, MonitorRequest, MonitorUpdate};
 use crate::message::packet::PacketInFormat;
 use crate::message::port::PortNumber;
@@ -106,6 +107,36 @@ pub(super) fn in_version(version: Version, message: &Message) -> Option<Message>
     Some(Message::Reply(Reply::Monitor(vec![update]), false))
 }
 
+/// Whether a version that has a message of this kind can say what this one says.
+pub(super) fn can_say(version: Version, message: &Message) -> bool {
+    match message {
+        // Nicira's message of 1.0 has buckets' commands, that of 1.1 to 1.4 has not.
+        Message::GroupMod(GroupMod { command, .. }) => {
+            let is_of_buckets = matches!(
+                command,
+                GroupCommand::InsertBucket | GroupCommand::RemoveBucket
+            );
+            !is_of_buckets || version == Version::V10 || version == Version::V15
+        }
+        Message::RequestForward(RequestForward::Group(_, change)) => {
+            can_say(version, &Message::GroupMod(change.clone()))
+        }
+        Message::QueueConfigRequest(port) => queue::may_ask(version, *port),
+        Message::RequestForward(RequestForward::Meter(..)) => version >= Version::V13,
+        Message::Request(Request::Monitor(requests), _) => {
+            let adds = |request: &MonitorRequest| request.command == MonitorCommand::Add;
+            version >= Version::V14 || requests.iter().all(adds)
+        }
+        Message::Reply(Reply::Monitor(updates), _) => {
+            let is_event = |update: &MonitorUpdate| {
+                !matches!(update, MonitorUpdate::Paused | MonitorUpdate::Resumed)
+            };
+            version >= Version::V14 || updates.iter().all(is_event)
+        }
+        _ => true,
+    }
+}
+
 fn request_kind(request: &Request) -> Kind {
     match request {
         Request::Description => Kind::DescriptionRequest,
@@ -165,7 +196,7 @@ pub(super) fn body(version: Version, message: &Message, writer: &mut Writer) {
         Message::EchoRequest(data) | Message::EchoReply(data) => writer.put(data),
         Message::FeaturesReply(features) => switch::put_features(version, features, writer),
         Message::GetConfigReply(config) | Message::SetConfig(config) => {
-            switch::put_config(*config, writer);
+            switch::put_config(version, *config, writer);
         }
         Message::PacketIn(packet) => packet::put_in(version, packet, writer),
         Message::Resume(packet) => packet::put_properties(version, packet, writer),

@@ -1,0 +1,277 @@
+//! Bytes that other programs wrote: they are read, and written again as they were.
+//!
+//! 1. `vectors/ovs-ofctl.txt` has what `ovs-ofctl` 3.1 sends, in every version and for every
+//!    command.
+//! 2. `vectors/messages.txt` has messages of Open vSwitch's own tests, among them replies and
+//!    messages with mistakes.
+//!
+//! A line has a name, the bytes, and the error of a message that must be refused. A name
+//! with `TABLES` belongs to a message that was sent on a connection with `NXT_FLOW_MOD_TABLE_ID`.
+
+use thalweg_openflow::message::{Message, Reply};
+use thalweg_openflow::{
+    Context, ErrorCode, Frame, Version, decode, encode, encode_reply, message_length,
+};
+
+/// One line.
+struct Vector {
+    name: &'static str,
+    bytes: Vec<u8>,
+    error: Option<&'static str>,
+    context: Context,
+}
+
+fn vectors() -> Vec<Vector> {
+    let files = [
+        include_str!("vectors/ovs-ofctl.txt"),
+        include_str!("vectors/messages.txt"),
+    ];
+    let lines = files.into_iter().flat_map(str::lines);
+    let vector = |line: &'static str| {
+        let mut parts = line.split('|').map(str::trim);
+        let (name, hex) = (parts.next()?, parts.next()?);
+        Some(Vector {
+            name,
+            bytes: from_hex(hex),
+            error: parts.next().filter(|error| !error.is_empty()),
+            context: Context {
+                flow_mod_table_id: name.contains("TABLES"),
+            },
+        })
+    };
+    let vectors: Vec<Vector> = lines.filter_map(vector).collect();
+    assert!(vectors.len() > 800, "{} vectors", vectors.len());
+    vectors
+}
+
+fn from_hex(hex: &str) -> Vec<u8> {
+    let digits = hex.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| {
+        let text = std::str::from_utf8(pair).expect("hexadecimal digits");
+        u8::from_str_radix(text, 16).expect("hexadecimal digits")
+    };
+    digits.map(byte).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn what_others_write_is_read_and_written_again() {
+    for vector in vectors() {
+        let read = decode(&vector.bytes, vector.context);
+        let frame = match (read, vector.error) {
+            (Ok(frame), None) => frame,
+            (Err(refusal), Some(error)) if refusal.code.name() == error => continue,
+            (read, error) => panic!("{}: {read:?}, but {error:?} was right", vector.name),
+        };
+        let written = encode(frame.version, frame.xid, &frame.message).map(|bytes| hex(&bytes));
+        let name = vector.name;
+        assert_eq!(written, Some(hex(&vector.bytes)), "{name}: {frame:?}");
+    }
+}
+
+/// Messages that the vectors hold, in every version that has them, as bytes.
+fn in_every_version() -> Vec<(String, Version, Vec<u8>)> {
+    let mut all = Vec::new();
+    for vector in vectors() {
+        let Ok(Frame { message, .. }) = decode(&vector.bytes, vector.context) else {
+            continue;
+        };
+        for version in Version::ALL {
+            if let Some(bytes) = encode(version, 7, &in_form_of(version, &message)) {
+                all.push((format!("{} in {version}", vector.name), version, bytes));
+            }
+        }
+    }
+    all
+}
+
+/// The message as one of a version: a message inside another has the version of that.
+fn in_form_of(version: Version, message: &Message) -> Message {
+    let mut message = message.clone();
+    if let Message::BundleAdd(add) = &mut message {
+        let frame = decode(&add.message, Context::default()).expect("the vectors are right");
+        let inner = encode(version, 7, &frame.message);
+        add.message = inner.unwrap_or_default().into();
+    }
+    message
+}
+
+#[test]
+fn what_is_written_is_read_in_every_version() {
+    let written = in_every_version();
+    assert!(written.len() > 2000, "{} messages", written.len());
+    for (name, version, bytes) in written {
+        // The table is part of the command where OpenFlow 1.0 names one.
+        let context = Context {
+            flow_mod_table_id: true,
+        };
+        let frame = match decode(&bytes, context) {
+            Ok(frame) => frame,
+            // A resubmit stands for "go to table" in 1.0. Open vSwitch, too, writes it behind
+            // metadata and refuses to read it there.
+            Err(refusal) if refusal.code == ErrorCode::OFPBAC_UNSUPPORTED_ORDER => continue,
+            Err(refusal) => panic!("{name}: {refusal}: {}", hex(&bytes)),
+        };
+        let again = encode(version, frame.xid, &frame.message).map(|bytes| hex(&bytes));
+        assert_eq!(again, Some(hex(&bytes)), "{name}: {frame:?}");
+    }
+}
+
+/// `ovs-ofctl` reads what we write.
+#[cfg(feature = "privileged-tests")]
+#[test]
+fn open_vswitch_reads_what_is_written() {
+    let written = in_every_version();
+    let path = std::env::temp_dir().join(format!("openflow-written-{}", std::process::id()));
+    let mut complaints = Vec::new();
+    for messages in written.chunks(100) {
+        let bytes: Vec<u8> = messages
+            .iter()
+            .flat_map(|(_, _, bytes)| bytes.clone())
+            .collect();
+        std::fs::write(&path, bytes).expect("the temporary folder can be written to");
+        let read = std::process::Command::new("ovs-ofctl")
+            .arg("ofp-parse")
+            .arg(&path)
+            .output()
+            .expect("ovs-ofctl is installed");
+        let text = String::from_utf8_lossy(&read.stdout).into_owned();
+        let warnings = String::from_utf8_lossy(&read.stderr).into_owned();
+        assert!(read.status.success(), "{warnings}");
+        let complains = |line: &&str| line.contains("***") || line.contains("WARN");
+        complaints.extend(
+            text.lines()
+                .chain(warnings.lines())
+                .filter(complains)
+                .filter(|line| !is_expected(line))
+                .map(str::to_owned),
+        );
+    }
+    std::fs::remove_file(&path).expect("it was written");
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+/// Complaints that are right: Open vSwitch says the same of what it writes itself, or cannot
+/// read what the standard has.
+#[cfg(feature = "privileged-tests")]
+fn is_expected(line: &str) -> bool {
+    let expected = [
+        // "Go to table" behind metadata in 1.0.
+        "OFPBAC_UNSUPPORTED_ORDER",
+        "invalid instruction ordering",
+        // A monitor of 1.4 that asks for own changes in full.
+        "OFPMOFC_BAD_FLAGS",
+        "has bad flags",
+        // A hello without versions.
+        "peer does not support any OpenFlow version",
+        // A match on neighbour discovery, which 1.1 has no room for.
+        "OFPBAC_MATCH_INCONSISTENT",
+        "set_field nd_target lacks correct prerequisites",
+    ];
+    expected.iter().any(|expected| line.contains(expected))
+}
+
+/// Numbers that look random and are the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 33) as usize % below
+    }
+}
+
+/// Reads bytes and writes what was read.
+fn read_and_write(bytes: &[u8], context: Context) {
+    if let Ok(frame) = decode(bytes, context) {
+        for version in Version::ALL {
+            encode(version, frame.xid, &frame.message);
+        }
+        if let Message::Reply(reply, _) = &frame.message {
+            check_pieces(frame.version, reply);
+        }
+    }
+    let _ = message_length(bytes);
+}
+
+/// Each piece is a whole message, and all but the last say that more follow.
+fn check_pieces(version: Version, reply: &Reply) {
+    for piece in encode_reply(version, 7, reply).into_iter().flatten() {
+        assert_eq!(message_length(&piece), Ok(Some(piece.len())));
+    }
+}
+
+fn set_length(bytes: &mut [u8]) {
+    let length = (bytes.len() as u16).to_be_bytes();
+    if let Some(place) = bytes.get_mut(2..4) {
+        place.copy_from_slice(&length);
+    }
+}
+
+#[test]
+fn a_message_cut_short_is_refused() {
+    for vector in vectors() {
+        for length in 0..vector.bytes.len() {
+            let mut bytes = vector.bytes[..length].to_vec();
+            assert!(decode(&bytes, vector.context).is_err(), "{}", vector.name);
+            set_length(&mut bytes);
+            read_and_write(&bytes, vector.context);
+        }
+    }
+}
+
+#[test]
+fn a_wrong_length_anywhere_makes_no_panic() {
+    for vector in vectors() {
+        for place in 8..vector.bytes.len().saturating_sub(1) {
+            let right = u16::from_be_bytes([vector.bytes[place], vector.bytes[place + 1]]);
+            let wrong = [
+                0,
+                1,
+                3,
+                7,
+                right.wrapping_sub(1),
+                right.wrapping_add(1),
+                right.wrapping_add(8),
+                vector.bytes.len() as u16,
+                u16::MAX,
+            ];
+            for wrong in wrong {
+                let mut bytes = vector.bytes.clone();
+                bytes[place..place + 2].copy_from_slice(&wrong.to_be_bytes());
+                read_and_write(&bytes, vector.context);
+            }
+        }
+    }
+}
+
+#[test]
+fn random_changes_make_no_panic() {
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let vectors = vectors();
+    for _ in 0..200_000 {
+        let vector = &vectors[random.next(vectors.len())];
+        let mut bytes = vector.bytes.clone();
+        for _ in 0..=random.next(4) {
+            let place = random.next(bytes.len());
+            match random.next(4) {
+                0 => bytes[place] = random.next(256) as u8,
+                1 => bytes[place] ^= 1 << random.next(8),
+                2 => {
+                    bytes.remove(place);
+                }
+                _ => bytes.insert(place, random.next(256) as u8),
+            }
+            if bytes.is_empty() {
+                bytes.push(0);
+            }
+        }
+        set_length(&mut bytes);
+        read_and_write(&bytes, vector.context);
+    }
+}
