@@ -6,4 +6,9 @@
 //!                 +---- replies, packet-ins, flow-removed, port-status <------------------+
 //! ```
 
+mod agent;
 pub mod target;
+
+pub use agent::{
+    Agent, AgentConfig, ConnectionConfig, ConnectionId, ConnectionKind, ConnectionStatus,
+};

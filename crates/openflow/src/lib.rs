@@ -18,6 +18,7 @@ mod field;
 mod matching;
 pub mod message;
 mod property;
+mod session;
 mod version;
 mod wire;
 
@@ -27,6 +28,7 @@ pub use codec::{
 pub use error::{ErrorCode, ErrorMessage, ErrorNumber, Refusal, refuse};
 pub use field::{Class, FieldId, Header, Needs, Value};
 pub use matching::{Condition, Cookie, Judgement, Match};
+pub use session::{Incoming, Session, SessionConfig, SessionCounters};
 pub use version::{UnknownVersion, Version, Versions};
 pub use wire::{Reader, Writer};
 

@@ -252,7 +252,10 @@ fn flow(version: Version, asked: &FlowMod) -> Result<Operation, Refusal> {
     let flow = Flow {
         table: table.unwrap_or_default(),
         priority: asked.priority,
-        cookie: asked.cookie,
+        cookie: match asked.new_cookie {
+            u64::MAX => 0,
+            cookie => cookie,
+        },
         idle_timeout_s: asked.idle_timeout_s,
         hard_timeout_s: asked.hard_timeout_s,
         reports_removal: asked.flags.has(FlowFlags::SEND_REMOVED),
@@ -273,12 +276,12 @@ fn flow(version: Version, asked: &FlowMod) -> Result<Operation, Refusal> {
 /// A modification. Up to OpenFlow 1.2 it counts from zero only by an addition; OpenFlow 1.0 and
 /// Nicira's message change the cookie too, and add an entry where none is selected.
 fn revision(version: Version, asked: &FlowMod, selector: Selector, flow: Flow) -> Revision {
-    let names_cookie = version == Version::V10 || asked.is_nicira;
-    let adds = names_cookie && asked.cookie_mask == 0 && asked.cookie != u64::MAX;
+    let names_cookie = asked.new_cookie != u64::MAX;
+    let adds = names_cookie && asked.cookie_mask == 0;
     Revision {
         selector,
         actions: flow.actions.clone(),
-        cookie: (names_cookie && asked.cookie != u64::MAX).then_some(asked.cookie),
+        cookie: names_cookie.then_some(asked.new_cookie),
         resets_counts: version >= Version::V12 && asked.flags.has(FlowFlags::RESET_COUNTS),
         otherwise: adds.then_some(flow),
     }

@@ -104,7 +104,9 @@ impl Reader {
             Of::PopMpls(ether_type) => Action::PopMpls(*ether_type),
             Of::DecTtl(_) => Action::DecTtl,
             Of::DecMplsTtl => Action::DecMplsTtl,
-            Of::SetField { field, value, mask } => self.set_field(*field, value, mask.as_ref())?,
+            Of::SetField {
+                field, value, mask, ..
+            } => self.set_field(*field, value, mask.as_ref())?,
             Of::Move {
                 source,
                 destination,

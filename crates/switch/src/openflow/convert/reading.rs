@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use thalweg_openflow::action::{self as of_action, Instructions};
 use thalweg_openflow::message::port::PortNumber;
-use thalweg_openflow::{self as of, Value};
+use thalweg_openflow::{self as of, Needs, Value};
 use thalweg_packet::PortId;
 use thalweg_packet::standard as f;
 use thalweg_pipeline::{Action, Match, Output, Write};
@@ -68,13 +68,13 @@ fn tell(action: &Action, shape: &mut Shape) -> of_action::Action {
             ..
         } => Of::SetVlanVid {
             id: *id,
-            adds_tag: *adds_tag,
+            adds_tag: *adds_tag && !shape.has(Needs::Vlan),
         },
         Action::SetVlan {
             priority, adds_tag, ..
         } => Of::SetVlanPcp {
             priority: priority.unwrap_or_default(),
-            adds_tag: *adds_tag,
+            adds_tag: *adds_tag && !shape.has(Needs::Vlan),
         },
         Action::PushVlan(tpid) => Of::PushVlan(*tpid),
         Action::PopVlan => Of::StripVlan,
@@ -188,7 +188,6 @@ fn one_write(write: &Write, shape: &Shape) -> Option<of_action::Action> {
 }
 
 fn has_ports(shape: &Shape) -> bool {
-    use thalweg_openflow::Needs;
     [Needs::Tcp, Needs::Udp, Needs::Sctp]
         .into_iter()
         .any(|needs| shape.has(needs))
@@ -199,6 +198,7 @@ fn set(field: of::FieldId, value: u128, mask: Option<u128>) -> of_action::Action
         field,
         value: Value::from_number(value, field.bytes()),
         mask: mask.map(|mask| Value::from_number(mask, field.bytes())),
+        is_load: false,
     }
 }
 

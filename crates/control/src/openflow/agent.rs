@@ -1,0 +1,268 @@
+//! The agent: all connections of one switch, without sockets and clock.
+//!
+//! ```text
+//!   receive(bytes) --> session --> changes that wait together --> Target::change
+//!                              --> requests --> Target::read, Target::flows
+//!   handle_events() <-- Target: packets, ended rules, ports --> every connection that wants them
+//!   take_output()   --> bytes; a dump goes on while its reader keeps up
+//! ```
+//!
+//! 1. A message is answered after those in front of it, so a barrier's reply says that all of
+//!    them are done.
+//! 2. While a connection's replies exceed [`REPLY_BYTES`], or a dump is being written, nothing
+//!    of its input is handled: a client cannot make the switch keep more than that for it.
+//! 3. Messages that nobody asked for are dropped and counted where the reader is slow; replies,
+//!    errors and barriers never are.
+
+mod bundles;
+mod changes;
+mod link;
+mod monitors;
+mod requests;
+mod roles;
+mod tlv;
+mod unasked;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use thalweg_openflow::message::connection::Role;
+use thalweg_openflow::{Session, SessionConfig, SessionCounters, Version, Versions};
+
+use super::target::Target;
+use link::Link;
+use tlv::TlvMaps;
+
+/// Bytes of replies after which a connection's input waits.
+const REPLY_BYTES: usize = 4 << 20;
+/// Bytes of output after which packets for a controller are dropped.
+const UNASKED_BYTES: usize = 1 << 20;
+/// Messages handled in one go before other connections have their turn.
+const MESSAGES_PER_TURN: usize = 1_024;
+
+/// A connection of an agent.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ConnectionId(pub u64);
+
+/// What a connection is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ConnectionKind {
+    /// A client that connected by itself, as `ovs-ofctl` does. It hears nothing unasked until
+    /// it sets how much of a packet it wants (`OFPT_SET_CONFIG`).
+    Service,
+    /// A controller that the switch is configured to have.
+    Controller,
+}
+
+/// What a connection is allowed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConnectionConfig {
+    /// What it is for.
+    pub kind: ConnectionKind,
+    /// The versions that it may speak.
+    pub versions: Versions,
+    /// After this time without input the peer is asked for an echo.
+    pub probe_interval: Option<Duration>,
+    /// Packets a second that it gets; `None` for no limit.
+    pub packet_rate: Option<u32>,
+}
+
+/// Limits of an agent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AgentConfig {
+    /// Bundles that a connection may have open.
+    pub bundles: usize,
+    /// Bytes of messages that all bundles of a connection may hold.
+    pub bundle_bytes: usize,
+    /// Time after which a bundle that nobody touches is forgotten.
+    pub bundle_timeout: Duration,
+    /// Flow monitors that a connection may have.
+    pub monitors: usize,
+}
+
+impl Default for AgentConfig {
+    fn default() -> AgentConfig {
+        AgentConfig {
+            bundles: 64,
+            bundle_bytes: 256 << 20,
+            bundle_timeout: Duration::from_secs(10),
+            monitors: 64,
+        }
+    }
+}
+
+/// How a connection is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConnectionStatus {
+    /// Its version; `None` before the hellos.
+    pub version: Option<Version>,
+    /// Its role.
+    pub role: Role,
+    /// What its session has counted.
+    pub counters: SessionCounters,
+    /// Packets that it did not get because it was slow.
+    pub packets_dropped: u64,
+    /// Packets that it did not get because of its rate.
+    pub packets_limited: u64,
+}
+
+/// All connections of one switch.
+#[derive(Debug)]
+pub struct Agent<T> {
+    target: T,
+    config: AgentConfig,
+    links: BTreeMap<ConnectionId, Link>,
+    next: u64,
+    /// The newest generation of an election of the primary controller.
+    generation: Option<u64>,
+    /// Options of tunnels.
+    tlv: TlvMaps,
+    /// Whether some monitor watches flow entries.
+    watches: bool,
+    /// How the switch handles fragments.
+    fragments: u16,
+}
+
+impl<T: Target> Agent<T> {
+    /// Creates an agent without connections.
+    pub fn new(target: T, config: AgentConfig) -> Agent<T> {
+        Agent {
+            target,
+            config,
+            links: BTreeMap::new(),
+            next: 0,
+            generation: None,
+            tlv: TlvMaps::default(),
+            watches: false,
+            fragments: 0,
+        }
+    }
+
+    /// The switch.
+    pub fn target(&mut self) -> &mut T {
+        &mut self.target
+    }
+
+    /// Begins a connection; its hello waits to be sent.
+    pub fn open(&mut self, config: ConnectionConfig, now: Duration) -> ConnectionId {
+        let id = ConnectionId(self.next);
+        self.next += 1;
+        let session = Session::new(
+            SessionConfig {
+                versions: config.versions,
+                probe_interval: config.probe_interval,
+            },
+            now,
+        );
+        self.links.insert(id, Link::new(config, session, now));
+        id
+    }
+
+    /// Takes bytes from a connection's peer, and does what they ask for.
+    pub fn receive(&mut self, id: ConnectionId, bytes: &[u8], now: Duration) {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.session.receive(bytes, now);
+            link.has_all = false;
+        }
+        self.work(id, now);
+    }
+
+    /// Whether a connection's input may be read: all that it sent has been handled.
+    pub fn wants_input(&self, id: ConnectionId) -> bool {
+        let link = self.links.get(&id);
+        link.is_some_and(|link| !link.is_busy() && link.has_all)
+    }
+
+    /// Whether a connection has input that can be handled now ([`Agent::work`]).
+    pub fn has_work(&self, id: ConnectionId) -> bool {
+        let link = self.links.get(&id);
+        link.is_some_and(|link| !link.is_busy() && !link.has_all)
+    }
+
+    /// Handles what a connection has received, at most one turn's worth.
+    pub fn work(&mut self, id: ConnectionId, now: Duration) {
+        let Some(mut link) = self.links.remove(&id) else {
+            return;
+        };
+        let mut waiting = Vec::new();
+        for _ in 0..MESSAGES_PER_TURN {
+            if link.is_busy() {
+                break;
+            }
+            let Some(incoming) = link.session.next() else {
+                link.has_all = true;
+                break;
+            };
+            link.notice_version();
+            self.handle(&mut link, incoming, &mut waiting, now);
+        }
+        self.flush(&mut link, &mut waiting);
+        link.notice_version();
+        self.links.insert(id, link);
+        self.watch_flows();
+    }
+
+    /// The next bytes for a connection's peer; a dump goes on as they are taken.
+    pub fn take_output(&mut self, id: ConnectionId) -> Option<Bytes> {
+        let link = self.links.get_mut(&id)?;
+        if let Some(bytes) = link.session.take_output() {
+            return Some(bytes);
+        }
+        link.go_on();
+        link.session.take_output()
+    }
+
+    /// Whether a connection is to be closed once its output is written.
+    pub fn is_over(&self, id: ConnectionId) -> bool {
+        let link = self.links.get(&id);
+        link.is_none_or(|link| link.session.is_over())
+    }
+
+    /// Forgets a connection: its peer is gone.
+    pub fn close(&mut self, id: ConnectionId) {
+        self.links.remove(&id);
+        self.watch_flows();
+    }
+
+    /// How a connection is.
+    pub fn status(&self, id: ConnectionId) -> Option<ConnectionStatus> {
+        let link = self.links.get(&id)?;
+        Some(ConnectionStatus {
+            version: link.session.version(),
+            role: link.role,
+            counters: link.session.counters(),
+            packets_dropped: link.packets_dropped,
+            packets_limited: link.packets_limited,
+        })
+    }
+
+    /// Why a connection ended, if it did.
+    pub fn end_reason(&self, id: ConnectionId) -> Option<&'static str> {
+        self.links.get(&id)?.session.end_reason()
+    }
+
+    /// The connections.
+    pub fn connections(&self) -> Vec<ConnectionId> {
+        self.links.keys().copied().collect()
+    }
+
+    /// Whether some controller speaks with the switch.
+    pub fn has_controller(&self) -> bool {
+        let mut links = self.links.values();
+        links.any(|link| {
+            link.config.kind == ConnectionKind::Controller && link.session.version().is_some()
+        })
+    }
+
+    /// Follows the time; returns when it must be called again at the latest.
+    pub fn tick(&mut self, now: Duration) -> Option<Duration> {
+        let timeout = self.config.bundle_timeout;
+        let mut next: Option<Duration> = None;
+        for link in self.links.values_mut() {
+            let deadlines = [link.session.tick(now), link.expire_bundles(now, timeout)];
+            next = deadlines.into_iter().flatten().chain(next).min();
+        }
+        next
+    }
+}

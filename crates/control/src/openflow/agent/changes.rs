@@ -1,0 +1,214 @@
+//! Messages: what each asks for, and changes that wait together.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use thalweg_openflow::message::Message;
+use thalweg_openflow::message::connection::{RequestForward, Role};
+use thalweg_openflow::message::nicira::TlvTable;
+use thalweg_openflow::message::switch::{FRAG_MASK, SwitchConfig};
+use thalweg_openflow::{ErrorCode, Incoming, Refusal, Version, refuse};
+
+use super::Agent;
+use super::link::Link;
+use crate::openflow::target::{Change, Target, Transaction};
+
+/// A change that waits, with the message that it came in.
+pub(super) struct Waiting {
+    pub(super) bytes: Bytes,
+    pub(super) xid: u32,
+    pub(super) transaction: Transaction,
+}
+
+impl<T: Target> Agent<T> {
+    /// Handles a message: a change joins those that wait, anything else is done after them.
+    pub(super) fn handle(
+        &mut self,
+        link: &mut Link,
+        incoming: Incoming,
+        waiting: &mut Vec<Waiting>,
+        now: Duration,
+    ) {
+        let xid = incoming.xid();
+        let bytes = incoming.bytes;
+        let message = match incoming.frame {
+            Ok(frame) => frame.message,
+            Err(refusal) => {
+                self.flush(link, waiting);
+                return link.session.send_error(refusal.code, &bytes);
+            }
+        };
+        if link.role == Role::Secondary && is_for_primaries(&message) {
+            self.flush(link, waiting);
+            return link
+                .session
+                .send_error(ErrorCode::OFPBRC_IS_SECONDARY, &bytes);
+        }
+        let message = match change_of(message) {
+            Ok(change) => {
+                let transaction = Transaction {
+                    version: link.version(),
+                    changes: vec![change],
+                };
+                return waiting.push(Waiting {
+                    bytes,
+                    xid,
+                    transaction,
+                });
+            }
+            Err(message) => message,
+        };
+        self.flush(link, waiting);
+        if let Err(refusal) = self.answer(link, xid, &bytes, *message, now) {
+            link.session.send_error(refusal.code, &bytes);
+        }
+    }
+
+    /// Makes the changes that wait.
+    pub(super) fn flush(&mut self, link: &mut Link, waiting: &mut Vec<Waiting>) {
+        if waiting.is_empty() {
+            return;
+        }
+        let list = std::mem::take(waiting);
+        let (messages, transactions): (Vec<(Bytes, u32)>, Vec<Transaction>) = list
+            .into_iter()
+            .map(|waiting| ((waiting.bytes, waiting.xid), waiting.transaction))
+            .unzip();
+        let results = self.target.change(&transactions);
+        for (index, result) in results.into_iter().enumerate() {
+            let (bytes, xid) = &messages[index];
+            match result {
+                Ok(outcome) => {
+                    self.tell_flows(Some((link, *xid)), &outcome.flows);
+                    self.forward(link, *xid, &transactions[index]);
+                }
+                Err(failure) => link.session.send_error(failure.refusal.code, bytes),
+            }
+        }
+    }
+
+    /// Tells other controllers of a change of a group or meter, if they want to know.
+    pub(super) fn forward(&mut self, _from: &Link, xid: u32, transaction: &Transaction) {
+        for change in &transaction.changes {
+            let forward = match change {
+                Change::Group(group) => RequestForward::Group(xid, group.clone()),
+                Change::Meter(meter) => RequestForward::Meter(xid, meter.clone()),
+                _ => continue,
+            };
+            self.tell_forward(&forward);
+        }
+    }
+
+    /// Answers a message that changes no rules.
+    fn answer(
+        &mut self,
+        link: &mut Link,
+        xid: u32,
+        bytes: &Bytes,
+        message: Message,
+        now: Duration,
+    ) -> Result<(), Refusal> {
+        match message {
+            Message::Error(_) => {}
+            Message::FeaturesRequest => self.features(link, xid),
+            Message::GetConfigRequest => {
+                let config = SwitchConfig {
+                    flags: self.fragments,
+                    miss_send_length: link.miss_send_length,
+                };
+                link.session.send(xid, &Message::GetConfigReply(config));
+            }
+            Message::SetConfig(config) => self.set_config(link, config)?,
+            Message::BarrierRequest => {
+                link.session.send(xid, &Message::BarrierReply);
+            }
+            Message::RoleRequest(asked) => self.set_role(link, xid, asked)?,
+            Message::GetAsyncRequest => {
+                let config = link.asynchronous.clone();
+                link.session.send(xid, &Message::GetAsyncReply(config));
+            }
+            Message::SetAsync(_, config) => link.set_async(&config),
+            Message::SetPacketInFormat(format) => link.packet_in_format = format,
+            Message::SetControllerId(id) => link.controller_id = id,
+            Message::SetFlowFormat(format) => {
+                link.tells_nicira = match format {
+                    0 => false,
+                    2 => true,
+                    _ => return Err(refuse(ErrorCode::OFPBRC_EPERM, "a flow format")),
+                };
+            }
+            Message::FlowModTableId(is_on) => link.session.context.flow_mod_table_id = is_on,
+            Message::FlowAge => link.with_ages = true,
+            Message::MonitorCancel(id) => self.cancel_monitor(link, id)?,
+            Message::TlvTableMod(asked) => self.tlv.change(&asked)?,
+            Message::TlvTableRequest => {
+                let table: TlvTable = self.tlv.told();
+                link.session.send(xid, &Message::TlvTableReply(table));
+            }
+            Message::Resume(packet) => self.target.resume(packet)?,
+            Message::CtFlushZone(zone) => self.target.flush_zone(zone)?,
+            Message::CtFlush(flush) => self.target.flush_zone(flush.zone.unwrap_or(0))?,
+            Message::BundleControl(control) => {
+                self.bundle_control(link, xid, bytes, &control, now)?
+            }
+            Message::BundleAdd(add) => self.bundle_add(link, xid, &add, now)?,
+            Message::QueueConfigRequest(port) => self.queue_config(link, xid, port)?,
+            Message::Request(request, more) => self.request(link, xid, request, more)?,
+            _ => {
+                let what = "a message that only switches send";
+                return Err(refuse(ErrorCode::OFPBRC_BAD_TYPE, what));
+            }
+        }
+        Ok(())
+    }
+
+    fn features(&mut self, link: &mut Link, xid: u32) {
+        let mut features = self.target.features();
+        if link.version() <= Version::V12 {
+            features.ports = self.target.ports();
+        }
+        link.session.send(xid, &Message::FeaturesReply(features));
+    }
+
+    fn set_config(&mut self, link: &mut Link, config: SwitchConfig) -> Result<(), Refusal> {
+        let mode = config.flags & FRAG_MASK;
+        if mode != self.fragments {
+            self.target.set_fragments(mode)?;
+            self.fragments = mode;
+        }
+        link.miss_send_length = config.miss_send_length;
+        Ok(())
+    }
+}
+
+/// Whether a message changes something, which secondaries may not.
+fn is_for_primaries(message: &Message) -> bool {
+    matches!(
+        message,
+        Message::FlowMod(_)
+            | Message::GroupMod(_)
+            | Message::MeterMod(_)
+            | Message::PortMod(_)
+            | Message::TableMod(_)
+            | Message::PacketOut(_)
+            | Message::SetConfig(_)
+            | Message::BundleControl(_)
+            | Message::BundleAdd(_)
+            | Message::TlvTableMod(_)
+            | Message::CtFlush(_)
+            | Message::CtFlushZone(_)
+    )
+}
+
+/// The change that a message is, or the message.
+pub(super) fn change_of(message: Message) -> Result<Change, Box<Message>> {
+    Ok(match message {
+        Message::FlowMod(asked) => Change::Flow(asked),
+        Message::GroupMod(asked) => Change::Group(asked),
+        Message::MeterMod(asked) => Change::Meter(asked),
+        Message::PortMod(asked) => Change::Port(asked),
+        Message::TableMod(asked) => Change::Table(asked),
+        Message::PacketOut(asked) => Change::PacketOut(asked),
+        other => return Err(Box::new(other)),
+    })
+}

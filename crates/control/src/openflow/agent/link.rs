@@ -1,0 +1,169 @@
+//! A connection's state beside its session.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use thalweg_openflow::message::connection::{AsyncConfig, Role};
+use thalweg_openflow::message::monitor::MonitorRequest;
+use thalweg_openflow::message::packet::PacketInFormat;
+use thalweg_openflow::{Pieces, Session, Version};
+
+use super::bundles::Bundle;
+use super::unasked::default_async;
+use super::{ConnectionConfig, ConnectionKind, REPLY_BYTES};
+use crate::openflow::target::FlowCursor;
+
+/// Bytes of a packet that a controller gets if it never says how many (`OFP_DEFAULT_MISS_SEND_LEN`).
+const DEFAULT_MISS_LENGTH: u16 = 128;
+/// Flow entries read from a cursor at a time.
+const SLICE: usize = 100;
+/// Bytes of output up to which a dump goes on.
+const DUMP_BYTES: usize = 256 << 10;
+
+/// A reply with flow entries that is being written.
+pub(super) struct Dump {
+    pub(super) cursor: Box<dyn FlowCursor>,
+    pub(super) pieces: Pieces,
+    /// Whether ages are told.
+    pub(super) with_ages: bool,
+}
+
+/// A connection.
+pub(super) struct Link {
+    pub(super) config: ConnectionConfig,
+    pub(super) session: Session,
+    /// The version that the defaults were taken for.
+    known_version: Option<Version>,
+    pub(super) role: Role,
+    pub(super) asynchronous: AsyncConfig,
+    pub(super) packet_in_format: PacketInFormat,
+    /// Whether entries are told in Nicira's form, in OpenFlow 1.0.
+    pub(super) tells_nicira: bool,
+    pub(super) with_ages: bool,
+    pub(super) controller_id: u16,
+    pub(super) miss_send_length: u16,
+    pub(super) bundles: BTreeMap<u32, Bundle>,
+    pub(super) bundle_bytes: usize,
+    pub(super) monitors: BTreeMap<u32, MonitorRequest>,
+    /// Whether monitors wait for a slow reader.
+    pub(super) is_paused: bool,
+    pub(super) dumps: VecDeque<Dump>,
+    /// Whether all whole messages of the input were handled.
+    pub(super) has_all: bool,
+    /// Requests that come in several messages.
+    pub(super) partial: Option<super::requests::Partial>,
+    /// Packets that may be sent now, in thousandths.
+    tokens: u64,
+    refilled_at: Duration,
+    pub(super) packets_dropped: u64,
+    pub(super) packets_limited: u64,
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Link({:?}, {:?})",
+            self.config.kind,
+            self.session.version()
+        )
+    }
+}
+
+impl Link {
+    pub(super) fn new(config: ConnectionConfig, session: Session, now: Duration) -> Link {
+        Link {
+            miss_send_length: match config.kind {
+                ConnectionKind::Service => 0,
+                ConnectionKind::Controller => DEFAULT_MISS_LENGTH,
+            },
+            config,
+            session,
+            known_version: None,
+            role: Role::Equal,
+            asynchronous: AsyncConfig::default(),
+            packet_in_format: PacketInFormat::Standard,
+            tells_nicira: false,
+            with_ages: false,
+            controller_id: 0,
+            bundles: BTreeMap::new(),
+            bundle_bytes: 0,
+            monitors: BTreeMap::new(),
+            is_paused: false,
+            dumps: VecDeque::new(),
+            has_all: true,
+            partial: None,
+            tokens: config.packet_rate.map_or(0, |rate| u64::from(rate) * 1_000),
+            refilled_at: now,
+            packets_dropped: 0,
+            packets_limited: 0,
+        }
+    }
+
+    /// Takes the version's defaults once it is known.
+    pub(super) fn notice_version(&mut self) {
+        if self.known_version == self.session.version() {
+            return;
+        }
+        self.known_version = self.session.version();
+        if let Some(version) = self.known_version {
+            self.asynchronous = default_async(version);
+        }
+    }
+
+    /// The version; sessions without one handle nothing.
+    pub(super) fn version(&self) -> Version {
+        self.session.version().unwrap_or(Version::V10)
+    }
+
+    /// Whether its input must wait.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.dumps.is_empty() || self.session.output_bytes() > REPLY_BYTES
+    }
+
+    /// Goes on with dumps while the reader keeps up.
+    pub(super) fn go_on(&mut self) {
+        while self.session.output_bytes() < DUMP_BYTES {
+            let Some(dump) = self.dumps.front_mut() else {
+                return;
+            };
+            let mut entries = dump.cursor.next(SLICE);
+            if entries.is_empty() {
+                let dump = self.dumps.pop_front().expect("it was just there");
+                self.session.send_bytes(dump.pieces.finish());
+                continue;
+            }
+            for entry in &mut entries {
+                if !dump.with_ages {
+                    (entry.idle_age_s, entry.hard_age_s) = (None, None);
+                }
+                dump.pieces.add_flow(entry);
+                if let Some(full) = dump.pieces.take() {
+                    self.session.send_bytes(full);
+                }
+            }
+        }
+    }
+
+    /// Whether one more packet may be sent by the rate.
+    pub(super) fn may_send_packet(&mut self, now: Duration) -> bool {
+        let Some(rate) = self.config.packet_rate else {
+            return true;
+        };
+        let rate = u64::from(rate);
+        let passed = now.saturating_sub(self.refilled_at);
+        let millis = u64::try_from(passed.as_millis()).unwrap_or(u64::MAX);
+        if millis > 0 {
+            self.refilled_at = now;
+            self.tokens = self.tokens.saturating_add(millis.saturating_mul(rate));
+        }
+        // A burst is one second's worth.
+        self.tokens = self.tokens.min(rate * 1_000);
+        if self.tokens < 1_000 {
+            self.packets_limited += 1;
+            return false;
+        }
+        self.tokens -= 1_000;
+        true
+    }
+}

@@ -1,0 +1,151 @@
+//! Messages that a switch sends unasked: who wants them, and in which form.
+
+use std::time::Duration;
+
+use thalweg_openflow::Version;
+use thalweg_openflow::message::Message;
+use thalweg_openflow::message::connection::{
+    AsyncConfig, AsyncKind, RequestForward, Role, RoleStatus,
+};
+use thalweg_openflow::message::packet::{PacketIn, PacketInFormat, reason};
+
+use super::link::Link;
+use super::{Agent, ConnectionKind, UNASKED_BYTES};
+use crate::openflow::target::{Event, PacketEvent, Target};
+
+/// Reasons of packets: all but a bad TTL, which controllers must ask for.
+const PACKET_REASONS: u32 = 0x3f & !(1 << reason::INVALID_TTL);
+/// Reasons of ports.
+const PORT_REASONS: u32 = 0b111;
+
+/// What a connection hears before it says what it wants (Open vSwitch's defaults).
+pub(super) fn default_async(version: Version) -> AsyncConfig {
+    let removals = match version {
+        Version::V10 | Version::V11 | Version::V12 => 0b111,
+        Version::V13 => 0b1111,
+        Version::V14 | Version::V15 => 0b11_1111,
+    };
+    let mut config = AsyncConfig {
+        primary: [Some(0); 6],
+        secondary: [Some(0); 6],
+    };
+    config.primary[AsyncKind::PacketIn as usize] = Some(PACKET_REASONS);
+    config.primary[AsyncKind::PortStatus as usize] = Some(PORT_REASONS);
+    config.secondary[AsyncKind::PortStatus as usize] = Some(PORT_REASONS);
+    config.primary[AsyncKind::FlowRemoved as usize] = Some(removals);
+    config
+}
+
+impl<T: Target> Agent<T> {
+    /// Tells connections what the switch did unasked.
+    pub fn handle_events(&mut self, now: Duration) {
+        for event in self.target.events() {
+            match event {
+                Event::Packet(event) => self.tell_packet(&event, now),
+                Event::FlowRemoved(removed) => {
+                    for link in self.links.values_mut() {
+                        if link.wants(AsyncKind::FlowRemoved, removed.reason) {
+                            let mut told = (*removed).clone();
+                            told.is_nicira = link.version() == Version::V10 && link.tells_nicira;
+                            link.session.send(0, &Message::FlowRemoved(told));
+                        }
+                    }
+                }
+                Event::Flow(event) => self.tell_flows(None, std::slice::from_ref(&event)),
+                Event::Port(status) => {
+                    for link in self.links.values_mut() {
+                        if link.wants(AsyncKind::PortStatus, status.reason as u8) {
+                            link.session.send(0, &Message::PortStatus(status.clone()));
+                        }
+                    }
+                }
+                Event::Table(status) => {
+                    for link in self.links.values_mut() {
+                        if link.wants(AsyncKind::TableStatus, status.reason) {
+                            link.session.send(0, &Message::TableStatus(status.clone()));
+                        }
+                    }
+                }
+            }
+        }
+        self.resume_monitors();
+    }
+
+    fn tell_packet(&mut self, event: &PacketEvent, now: Duration) {
+        for link in self.links.values_mut() {
+            let is_addressed = link.controller_id == event.controller_id;
+            if is_addressed && link.wants(AsyncKind::PacketIn, event.packet.reason) {
+                link.tell_packet(event, now);
+            }
+        }
+    }
+
+    /// Tells other connections of a change of a group or meter.
+    pub(super) fn tell_forward(&mut self, forward: &RequestForward) {
+        let reason = match forward {
+            RequestForward::Group(..) => 0,
+            RequestForward::Meter(..) => 1,
+        };
+        for link in self.links.values_mut() {
+            if link.wants(AsyncKind::RequestForward, reason) {
+                link.session
+                    .send(0, &Message::RequestForward(forward.clone()));
+            }
+        }
+    }
+}
+
+impl Link {
+    /// Whether the connection wants a message unasked.
+    pub(super) fn wants(&self, kind: AsyncKind, reason: u8) -> bool {
+        let is_silent = self.config.kind == ConnectionKind::Service && self.miss_send_length == 0;
+        if self.session.version().is_none() || is_silent {
+            return false;
+        }
+        let side = match self.role {
+            Role::Secondary => &self.asynchronous.secondary,
+            _ => &self.asynchronous.primary,
+        };
+        let mask = side[kind as usize].unwrap_or(0);
+        mask >> reason.min(31) & 1 != 0
+    }
+
+    /// Takes what the connection wants; what it does not name stays.
+    pub(super) fn set_async(&mut self, asked: &AsyncConfig) {
+        let sides = [
+            (&mut self.asynchronous.primary, &asked.primary),
+            (&mut self.asynchronous.secondary, &asked.secondary),
+        ];
+        for (known, asked) in sides {
+            for (known, asked) in known.iter_mut().zip(asked) {
+                *known = asked.or(*known);
+            }
+        }
+    }
+
+    /// Tells that the role changed, where the version has a message for it.
+    pub(super) fn tell_role(&mut self, status: RoleStatus) {
+        self.session.send(0, &Message::RoleStatus(status));
+    }
+
+    fn tell_packet(&mut self, event: &PacketEvent, now: Duration) {
+        if self.session.output_bytes() > UNASKED_BYTES {
+            self.packets_dropped += 1;
+            return;
+        }
+        if !self.may_send_packet(now) {
+            return;
+        }
+        let mut packet = PacketIn {
+            format: self.packet_in_format,
+            ..event.packet.clone()
+        };
+        let most = event.max_length.unwrap_or(self.miss_send_length);
+        packet.data.truncate(most.into());
+        if self.packet_in_format != PacketInFormat::Nicira2 {
+            packet.userdata = bytes::Bytes::new();
+            packet.continuation = None;
+        }
+        self.session.send(0, &Message::PacketIn(packet));
+    }
+}
