@@ -7,8 +7,12 @@
 //! ```
 
 mod agent;
+mod server;
 pub mod target;
 
 pub use agent::{
     Agent, AgentConfig, ConnectionConfig, ConnectionId, ConnectionKind, ConnectionStatus,
+};
+pub use server::{
+    Address, AddressError, FailMode, OpenFlowConfig, OpenFlowServer, OpenFlowServerCounters, Remote,
 };

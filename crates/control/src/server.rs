@@ -25,11 +25,11 @@ mod actor;
 mod budget;
 mod decoded;
 mod guard;
-mod listen;
+pub(crate) mod listen;
 mod outlet;
 mod service;
 mod slots;
-mod tls;
+pub(crate) mod tls;
 
 use std::io;
 use std::path::PathBuf;
@@ -310,7 +310,7 @@ impl Server {
     where
         T: Target + Send + 'static,
     {
-        let acceptor = tls::acceptor(&config.listen, config.tls.as_ref())?;
+        let acceptor = tls::acceptor(&config.listen, config.tls.as_ref(), &[HTTP2])?;
         let Wire { calls, notices } = wire;
         let runtime = || {
             let mut runtime = tokio::runtime::Builder::new_current_thread();

@@ -122,6 +122,8 @@ pub struct Agent<T> {
     watches: bool,
     /// How the switch handles fragments.
     fragments: u16,
+    /// Messages of controllers for those who read along, if there are any.
+    copies: Option<Vec<Bytes>>,
 }
 
 impl<T: Target> Agent<T> {
@@ -136,6 +138,7 @@ impl<T: Target> Agent<T> {
             tlv: TlvMaps::default(),
             watches: false,
             fragments: 0,
+            copies: None,
         }
     }
 
@@ -195,6 +198,11 @@ impl<T: Target> Agent<T> {
                 break;
             };
             link.notice_version();
+            if link.config.kind == ConnectionKind::Controller
+                && let Some(copies) = &mut self.copies
+            {
+                copies.push(incoming.bytes.clone());
+            }
             self.handle(&mut link, incoming, &mut waiting, now);
         }
         self.flush(&mut link, &mut waiting);
@@ -206,11 +214,39 @@ impl<T: Target> Agent<T> {
     /// The next bytes for a connection's peer; a dump goes on as they are taken.
     pub fn take_output(&mut self, id: ConnectionId) -> Option<Bytes> {
         let link = self.links.get_mut(&id)?;
-        if let Some(bytes) = link.session.take_output() {
-            return Some(bytes);
+        let mut bytes = link.session.take_output();
+        if bytes.is_none() {
+            link.go_on();
+            bytes = link.session.take_output();
         }
-        link.go_on();
-        link.session.take_output()
+        let bytes = bytes?;
+        if link.config.kind == ConnectionKind::Controller
+            && let Some(copies) = &mut self.copies
+        {
+            copies.push(bytes.clone());
+        }
+        Some(bytes)
+    }
+
+    /// Keeps copies of what controllers and the switch say, or stops to.
+    pub fn keep_copies(&mut self, wanted: bool) {
+        if wanted != self.copies.is_some() {
+            self.copies = wanted.then(Vec::new);
+        }
+    }
+
+    /// The copies since the last call.
+    pub fn take_copies(&mut self) -> Vec<Bytes> {
+        self.copies.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Gives a copy to someone who reads along; lost if the reader is slow.
+    pub fn send_copy(&mut self, id: ConnectionId, message: &Bytes) {
+        if let Some(link) = self.links.get_mut(&id)
+            && link.session.output_bytes() < UNASKED_BYTES
+        {
+            link.session.send_bytes(message.to_vec());
+        }
     }
 
     /// Whether a connection is to be closed once its output is written.

@@ -85,7 +85,7 @@ impl fmt::Display for Listen {
 
 impl Listen {
     /// The path of its Unix socket, if it is one.
-    pub(super) fn socket(&self) -> Option<PathBuf> {
+    pub(crate) fn socket(&self) -> Option<PathBuf> {
         match self {
             Listen::Unix(path) => Some(path.clone()),
             _ => None,
@@ -94,16 +94,21 @@ impl Listen {
 }
 
 /// A listening socket.
-pub(super) enum Bound {
+pub(crate) enum Bound {
     Unix(UnixListener, String),
     Tcp(TcpListener, String),
 }
 
 impl Bound {
-    pub(super) fn address(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         match self {
             Bound::Unix(_, address) | Bound::Tcp(_, address) => address.clone(),
         }
+    }
+
+    /// The next connection, whoever it is from.
+    pub(crate) async fn next_stream(&self) -> io::Result<Box<dyn Stream>> {
+        Ok(self.next().await?.stream)
     }
 
     async fn next(&self) -> io::Result<Connection> {
@@ -128,7 +133,7 @@ impl Bound {
 }
 
 /// Listens on an address.
-pub(super) fn bind(runtime: &Runtime, listen: &Listen) -> Result<Bound, ServerError> {
+pub(crate) fn bind(runtime: &Runtime, listen: &Listen) -> Result<Bound, ServerError> {
     let error = |source| ServerError::Bind {
         address: listen.to_string(),
         source,

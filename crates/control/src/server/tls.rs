@@ -16,7 +16,7 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use super::listen::Listen;
 
 /// Does the server side of handshakes.
-pub(super) type Acceptor = TlsAcceptor;
+pub(crate) type Acceptor = TlsAcceptor;
 
 /// The protocol that clients must request (RFC 7301; HTTP/2 is `h2`).
 pub(crate) const HTTP2: &[u8] = b"h2";
@@ -57,10 +57,12 @@ pub enum TlsError {
     },
 }
 
-/// The acceptor for an address, if the address uses TLS.
-pub(super) fn acceptor(
+/// The acceptor for an address, if the address uses TLS. Clients that name protocols must name
+/// one of these.
+pub(crate) fn acceptor(
     listen: &Listen,
     files: Option<&TlsFiles>,
+    protocols: &[&[u8]],
 ) -> Result<Option<Acceptor>, TlsError> {
     if !matches!(listen, Listen::Tls(_)) {
         return Ok(None);
@@ -84,7 +86,7 @@ pub(super) fn acceptor(
         .with_client_cert_verifier(clients)
         .with_single_cert(certificates(&files.certificate)?, key)
         .map_err(|error| unusable(&files.certificate, error))?;
-    config.alpn_protocols = vec![HTTP2.to_vec()];
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     Ok(Some(TlsAcceptor::from(Arc::new(config))))
 }
 

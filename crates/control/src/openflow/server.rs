@@ -1,0 +1,363 @@
+//! The server of OpenFlow: sockets and a clock around one [`Agent`].
+//!
+//! ```text
+//!   thread "openflow":  listeners, controllers --> a task for each connection --> Agent, Target
+//!                       events of the target, probes and time-outs ------------->
+//! ```
+//!
+//! All connections of a switch live on one thread with one event loop, off the packet path.
+//!
+//! 1. Plain TCP beyond loopback is refused unless it is explicitly allowed; a Unix socket is
+//!    its owner's only.
+//! 2. A connection beyond the bound is closed at once and counted. A client that takes no bytes
+//!    for [`WRITE_PATIENCE`] is given up.
+//! 3. When [`OpenFlowServer::stop`] returns, the thread has ended and Unix sockets are removed.
+
+mod address;
+mod connection;
+mod controllers;
+mod standalone;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant as Clock};
+
+use thalweg_openflow::Versions;
+use tokio::runtime::Runtime;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::LocalSet;
+
+pub use self::address::{Address, AddressError, Remote};
+use super::agent::{Agent, AgentConfig, ConnectionConfig, ConnectionId, ConnectionKind};
+use super::target::Target;
+use crate::server::listen::{Bound, bind};
+use crate::server::tls::{self, Acceptor};
+use crate::server::{ServerError, TlsFiles};
+
+/// How long a client may take no bytes.
+const WRITE_PATIENCE: Duration = Duration::from_secs(60);
+/// The longest time between two looks at probes and time-outs.
+const TICK: Duration = Duration::from_millis(500);
+
+/// What the switch does while no controller speaks with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FailMode {
+    /// It keeps its rules.
+    #[default]
+    Secure,
+    /// It forwards like a learning switch, until a controller is back.
+    Standalone,
+}
+
+/// What a server does.
+#[derive(Clone, Debug)]
+pub struct OpenFlowConfig {
+    /// Where clients may connect.
+    pub listen: Vec<Address>,
+    /// Where copies of what switch and controllers say can be read.
+    pub snoop: Vec<Address>,
+    /// The controllers that the switch connects to.
+    pub controllers: Vec<Remote>,
+    /// What happens without a controller.
+    pub fail_mode: FailMode,
+    /// The versions that are spoken.
+    pub versions: Versions,
+    /// Files for TLS; needed where an address uses it.
+    pub tls: Option<TlsFiles>,
+    /// Whether plain TCP beyond loopback is allowed.
+    pub allows_remote: bool,
+    /// After this time without input a controller is asked for an echo; `None` never asks.
+    pub probe_interval: Option<Duration>,
+    /// The longest time between two attempts to reach a controller.
+    pub max_backoff: Duration,
+    /// Packets a second for one connection; `None` for no limit.
+    pub packet_rate: Option<u32>,
+    /// Most connections of clients.
+    pub connections: usize,
+    /// Limits of the agent.
+    pub agent: AgentConfig,
+}
+
+impl Default for OpenFlowConfig {
+    fn default() -> OpenFlowConfig {
+        OpenFlowConfig {
+            listen: Vec::new(),
+            snoop: Vec::new(),
+            controllers: Vec::new(),
+            fail_mode: FailMode::Secure,
+            versions: Versions::ALL,
+            tls: None,
+            allows_remote: false,
+            probe_interval: Some(Duration::from_secs(5)),
+            max_backoff: Duration::from_secs(8),
+            packet_rate: None,
+            connections: 256,
+            agent: AgentConfig::default(),
+        }
+    }
+}
+
+/// What a server has counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OpenFlowServerCounters {
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections closed at once: there were too many.
+    pub refused: u64,
+    /// Connections to controllers that were made.
+    pub connected: u64,
+    /// Attempts to reach a controller that failed.
+    pub unreachable: u64,
+    /// Handshakes of TLS that failed.
+    pub failed_handshakes: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    accepted: AtomicU64,
+    refused: AtomicU64,
+    connected: AtomicU64,
+    unreachable: AtomicU64,
+    failed_handshakes: AtomicU64,
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct OpenFlowServer {
+    addresses: Vec<String>,
+    sockets: Vec<PathBuf>,
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    counters: Arc<Counters>,
+    has_controller: Arc<AtomicBool>,
+}
+
+impl OpenFlowServer {
+    /// Starts a server for a switch.
+    ///
+    /// # Errors
+    /// If an address cannot be used, TLS lacks its files, or no thread can be started.
+    pub fn start<T: Target + 'static>(
+        target: T,
+        config: OpenFlowConfig,
+    ) -> Result<OpenFlowServer, ServerError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(ServerError::Thread)?;
+        let (clients, mut sockets) = listeners(&runtime, &config.listen, &config)?;
+        let (snoopers, of_snoopers) = listeners(&runtime, &config.snoop, &config)?;
+        sockets.extend(of_snoopers);
+        let addresses = clients.iter().map(|(bound, _)| bound.address()).collect();
+        let connector = controllers::connector(&config)?;
+        let counters = Arc::new(Counters::default());
+        let has_controller = Arc::new(AtomicBool::new(false));
+        let (end, ended) = oneshot::channel();
+        let (of_thread, told) = (counters.clone(), has_controller.clone());
+        let thread = std::thread::Builder::new().name("openflow".to_owned());
+        let thread = thread.spawn(move || {
+            let hub = Rc::new(Hub::new(target, config, of_thread, told));
+            let set = LocalSet::new();
+            set.spawn_local(hub.clone().follow());
+            for (bound, acceptor) in clients {
+                set.spawn_local(hub.clone().accept(bound, acceptor, Purpose::Client));
+            }
+            for (bound, acceptor) in snoopers {
+                set.spawn_local(hub.clone().accept(bound, acceptor, Purpose::Snooper));
+            }
+            for remote in hub.config.controllers.clone() {
+                set.spawn_local(hub.clone().reach(remote, connector.clone()));
+            }
+            // The sender is dropped at the end, too.
+            let _ = set.block_on(&runtime, ended);
+        });
+        Ok(OpenFlowServer {
+            addresses,
+            sockets,
+            end: Some(end),
+            thread: Some(thread.map_err(ServerError::Thread)?),
+            counters,
+            has_controller,
+        })
+    }
+
+    /// The addresses that clients may connect to, with the ports that the system chose.
+    pub fn addresses(&self) -> &[String] {
+        &self.addresses
+    }
+
+    /// Whether some controller speaks with the switch.
+    pub fn has_controller(&self) -> bool {
+        self.has_controller.load(Ordering::Relaxed)
+    }
+
+    /// What it has counted.
+    pub fn counters(&self) -> OpenFlowServerCounters {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        OpenFlowServerCounters {
+            accepted: get(&self.counters.accepted),
+            refused: get(&self.counters.refused),
+            connected: get(&self.counters.connected),
+            unreachable: get(&self.counters.unreachable),
+            failed_handshakes: get(&self.counters.failed_handshakes),
+        }
+    }
+
+    /// Ends all connections and the thread.
+    ///
+    /// The switch must still answer calls of its target, or have dropped them.
+    pub fn stop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
+            for socket in &self.sockets {
+                // It may have been removed by someone else.
+                let _ = std::fs::remove_file(socket);
+            }
+        }
+    }
+}
+
+impl Drop for OpenFlowServer {
+    fn drop(&mut self) {
+        drop(self.end.take());
+    }
+}
+
+/// A listener, and what does handshakes for it.
+type Listener = (Bound, Option<Acceptor>);
+
+fn listeners(
+    runtime: &Runtime,
+    addresses: &[Address],
+    config: &OpenFlowConfig,
+) -> Result<(Vec<Listener>, Vec<PathBuf>), ServerError> {
+    let (mut bounds, mut sockets) = (Vec::new(), Vec::new());
+    for address in addresses {
+        let listen = address.listen();
+        if address.is_plain_and_remote() && !config.allows_remote {
+            let what = "plain TCP beyond loopback lets anyone control the switch; use tls: or \
+                        allow it explicitly";
+            let source = std::io::Error::new(std::io::ErrorKind::PermissionDenied, what);
+            return Err(ServerError::Bind {
+                address: listen.to_string(),
+                source,
+            });
+        }
+        let acceptor = tls::acceptor(listen, config.tls.as_ref(), &[])?;
+        bounds.push((bind(runtime, listen)?, acceptor));
+        sockets.extend(listen.socket());
+    }
+    Ok((bounds, sockets))
+}
+
+/// What a client's connection is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Purpose {
+    Client,
+    Snooper,
+}
+
+/// What all tasks share.
+struct Hub<T> {
+    agent: RefCell<Agent<T>>,
+    config: OpenFlowConfig,
+    start: Clock,
+    /// Wakes the task of each connection.
+    wakers: RefCell<BTreeMap<ConnectionId, Rc<Notify>>>,
+    /// Sessions that get copies.
+    snoopers: RefCell<Vec<ConnectionId>>,
+    /// Rung by the target when it has events.
+    events: Arc<Notify>,
+    counters: Arc<Counters>,
+    has_controller: Arc<AtomicBool>,
+}
+
+impl<T: Target + 'static> Hub<T> {
+    fn new(
+        target: T,
+        config: OpenFlowConfig,
+        counters: Arc<Counters>,
+        has_controller: Arc<AtomicBool>,
+    ) -> Hub<T> {
+        let mut agent = Agent::new(target, config.agent);
+        let events = Arc::new(Notify::new());
+        let bell = events.clone();
+        agent.target().wake_by(Arc::new(move || bell.notify_one()));
+        Hub {
+            agent: RefCell::new(agent),
+            config,
+            start: Clock::now(),
+            wakers: RefCell::default(),
+            snoopers: RefCell::default(),
+            events,
+            counters,
+            has_controller,
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Wakes the tasks of all connections: something may wait to be written.
+    fn wake_all(&self) {
+        self.wakers
+            .borrow()
+            .values()
+            .for_each(|waker| waker.notify_one());
+    }
+
+    /// Follows the target's events and the time.
+    async fn follow(self: Rc<Self>) {
+        let mut standalone = standalone::Standalone::new(&self.config);
+        loop {
+            let deadline = self.agent.borrow_mut().tick(self.now());
+            let wait = deadline.map_or(TICK, |deadline| deadline.saturating_sub(self.now()));
+            let wait = wait.clamp(Duration::from_millis(1), TICK);
+            // Either is fine: both are looked at.
+            let _ = tokio::time::timeout(wait, self.events.notified()).await;
+            let now = self.now();
+            let mut agent = self.agent.borrow_mut();
+            agent.handle_events(now);
+            let has_controller = agent.has_controller();
+            self.has_controller.store(has_controller, Ordering::Relaxed);
+            standalone.follow(&mut agent, has_controller, now);
+            drop(agent);
+            self.share_copies();
+            self.wake_all();
+        }
+    }
+
+    /// Gives snoopers the messages of controllers.
+    fn share_copies(&self) {
+        let mut agent = self.agent.borrow_mut();
+        let snoopers = self.snoopers.borrow();
+        for message in agent.take_copies() {
+            for id in snoopers.iter() {
+                agent.send_copy(*id, &message);
+            }
+        }
+    }
+
+    /// What a client's connection may do.
+    fn client_config(&self) -> ConnectionConfig {
+        ConnectionConfig {
+            kind: ConnectionKind::Service,
+            versions: self.config.versions,
+            probe_interval: None,
+            packet_rate: self.config.packet_rate,
+        }
+    }
+}

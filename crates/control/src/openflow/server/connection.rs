@@ -1,0 +1,142 @@
+//! The task of a connection, and of a listener.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Notify;
+
+use super::{Hub, Purpose, WRITE_PATIENCE, count};
+use crate::openflow::agent::{ConnectionConfig, ConnectionId};
+use crate::openflow::target::Target;
+use crate::server::Stream;
+use crate::server::listen::Bound;
+use crate::server::tls::Acceptor;
+
+/// Bytes read in one go.
+const READ_BYTES: usize = 64 << 10;
+/// How long to wait when the system has no room for another connection.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long a handshake of TLS may take.
+const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
+
+impl<T: Target + 'static> Hub<T> {
+    /// Accepts connections for as long as the server runs.
+    pub(super) async fn accept(
+        self: Rc<Self>,
+        bound: Bound,
+        acceptor: Option<Acceptor>,
+        purpose: Purpose,
+    ) {
+        loop {
+            let Ok(stream) = bound.next_stream().await else {
+                // Too many open files, or a client that left at once.
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            };
+            if self.wakers.borrow().len() >= self.config.connections {
+                count(&self.counters.refused);
+                continue;
+            }
+            count(&self.counters.accepted);
+            let (hub, acceptor) = (self.clone(), acceptor.clone());
+            // The place is taken before the handshake, so that those who never end one are
+            // bounded, too.
+            let id = self.open(self.client_config(), purpose);
+            tokio::task::spawn_local(async move {
+                match acceptor {
+                    None => hub.clone().serve(id, stream).await,
+                    Some(acceptor) => {
+                        let shaken =
+                            tokio::time::timeout(HANDSHAKE_PATIENCE, acceptor.accept(stream));
+                        match shaken.await {
+                            Ok(Ok(stream)) => hub.clone().serve(id, Box::new(stream)).await,
+                            _ => count(&hub.counters.failed_handshakes),
+                        }
+                    }
+                }
+                hub.forget(id);
+            });
+        }
+    }
+
+    /// Begins a session; its task is woken by a bell of its own.
+    pub(super) fn open(&self, config: ConnectionConfig, purpose: Purpose) -> ConnectionId {
+        let id = self.agent.borrow_mut().open(config, self.now());
+        self.wakers.borrow_mut().insert(id, Rc::new(Notify::new()));
+        if purpose == Purpose::Snooper {
+            self.snoopers.borrow_mut().push(id);
+            self.agent.borrow_mut().keep_copies(true);
+        }
+        id
+    }
+
+    /// Ends a session.
+    pub(super) fn forget(&self, id: ConnectionId) {
+        self.wakers.borrow_mut().remove(&id);
+        let mut snoopers = self.snoopers.borrow_mut();
+        snoopers.retain(|snooper| *snooper != id);
+        let mut agent = self.agent.borrow_mut();
+        agent.keep_copies(!snoopers.is_empty());
+        agent.close(id);
+    }
+
+    /// Carries bytes between a socket and its session until either ends.
+    pub(super) async fn serve(self: Rc<Self>, id: ConnectionId, mut stream: Box<dyn Stream>) {
+        let waker = self.wakers.borrow().get(&id).cloned();
+        let Some(waker) = waker else { return };
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            if !self.write(id, &mut stream).await {
+                return;
+            }
+            let (is_over, has_work, wants_input) = {
+                let agent = self.agent.borrow();
+                (agent.is_over(id), agent.has_work(id), agent.wants_input(id))
+            };
+            if is_over {
+                // The peer may read what was written last.
+                let _ = stream.shutdown().await;
+                return;
+            }
+            if has_work {
+                self.agent.borrow_mut().work(id, self.now());
+                self.share_copies();
+                self.wake_others(id);
+                tokio::task::yield_now().await;
+                continue;
+            }
+            tokio::select! {
+                read = stream.read(&mut buffer), if wants_input => match read {
+                    Ok(length @ 1..) => {
+                        self.agent.borrow_mut().receive(id, &buffer[..length], self.now());
+                        self.share_copies();
+                        self.wake_others(id);
+                    }
+                    Ok(0) | Err(_) => return,
+                },
+                () = waker.notified() => {}
+            }
+        }
+    }
+
+    /// Writes all that waits; false if the peer takes nothing any more.
+    async fn write(&self, id: ConnectionId, stream: &mut Box<dyn Stream>) -> bool {
+        loop {
+            let bytes = self.agent.borrow_mut().take_output(id);
+            let Some(bytes) = bytes else { break };
+            let written = tokio::time::timeout(WRITE_PATIENCE, stream.write_all(&bytes)).await;
+            if !matches!(written, Ok(Ok(()))) {
+                return false;
+            }
+        }
+        let flushed = tokio::time::timeout(WRITE_PATIENCE, stream.flush()).await;
+        matches!(flushed, Ok(Ok(())))
+    }
+
+    fn wake_others(&self, id: ConnectionId) {
+        let wakers = self.wakers.borrow();
+        let others = wakers.iter().filter(|(other, _)| **other != id);
+        others.for_each(|(_, waker)| waker.notify_one());
+    }
+}

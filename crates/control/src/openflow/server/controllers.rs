@@ -1,0 +1,96 @@
+//! Connections that the switch makes: to each controller, with growing pauses while it cannot be
+//! reached.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{PrivateKeyDer, ServerName};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use super::{Hub, OpenFlowConfig, Purpose, Remote, count};
+use crate::openflow::agent::{ConnectionConfig, ConnectionKind};
+use crate::openflow::target::Target;
+use crate::server::{ServerError, Stream, TlsError, certificates, read_file, unusable};
+
+/// The pause after the first failure.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// How long an attempt may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Does handshakes with controllers; `None` if no controller uses TLS.
+///
+/// # Errors
+/// If one does and the files cannot be used.
+pub(super) fn connector(config: &OpenFlowConfig) -> Result<Option<TlsConnector>, ServerError> {
+    let uses_tls = |remote: &Remote| matches!(remote, Remote::Tls(..));
+    if !config.controllers.iter().any(uses_tls) {
+        return Ok(None);
+    }
+    let files = config.tls.as_ref().ok_or(TlsError::Missing)?;
+    let mut authorities = RootCertStore::empty();
+    for certificate in certificates(&files.client_authorities)? {
+        let added = authorities.add(certificate);
+        added.map_err(|error| unusable(&files.client_authorities, error))?;
+    }
+    let pem = read_file(&files.key)?;
+    let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| unusable(&files.key, error))?;
+    let client = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| unusable(&files.certificate, error))?
+        .with_root_certificates(authorities)
+        .with_client_auth_cert(certificates(&files.certificate)?, key)
+        .map_err(|error| unusable(&files.certificate, error))?;
+    Ok(Some(TlsConnector::from(Arc::new(client))))
+}
+
+impl<T: Target + 'static> Hub<T> {
+    /// Keeps a connection to a controller for as long as the server runs.
+    pub(super) async fn reach(self: Rc<Self>, remote: Remote, connector: Option<TlsConnector>) {
+        let mut pause = FIRST_PAUSE.min(self.config.max_backoff);
+        loop {
+            let attempt = tokio::time::timeout(PATIENCE, connect(&remote, connector.as_ref()));
+            if let Ok(Some(stream)) = attempt.await {
+                count(&self.counters.connected);
+                let config = ConnectionConfig {
+                    kind: ConnectionKind::Controller,
+                    versions: self.config.versions,
+                    probe_interval: self.config.probe_interval,
+                    packet_rate: self.config.packet_rate,
+                };
+                let id = self.open(config, Purpose::Client);
+                self.clone().serve(id, stream).await;
+                // One that spoke with the switch is worth an early attempt.
+                let status = self.agent.borrow().status(id);
+                if status.is_some_and(|status| status.version.is_some()) {
+                    pause = FIRST_PAUSE.min(self.config.max_backoff);
+                }
+                self.forget(id);
+                self.events.notify_one();
+            } else {
+                count(&self.counters.unreachable);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(self.config.max_backoff);
+        }
+    }
+}
+
+async fn connect(remote: &Remote, connector: Option<&TlsConnector>) -> Option<Box<dyn Stream>> {
+    let (host, port) = match remote {
+        Remote::Unix(path) => return Some(Box::new(UnixStream::connect(path).await.ok()?)),
+        Remote::Tcp(host, port) | Remote::Tls(host, port) => (host, *port),
+    };
+    let stream = TcpStream::connect((host.as_str(), port)).await.ok()?;
+    // Answers are short; waiting to fill a packet would delay them.
+    let _ = stream.set_nodelay(true);
+    if matches!(remote, Remote::Tcp(..)) {
+        return Some(Box::new(stream));
+    }
+    let name = ServerName::try_from(host.clone()).ok()?;
+    Some(Box::new(connector?.connect(name, stream).await.ok()?))
+}

@@ -1,0 +1,105 @@
+//! What the switch does while no controller speaks with it.
+
+use std::time::Duration;
+
+use thalweg_openflow::action::{Action, Instructions};
+use thalweg_openflow::message::flow::{FlowCommand, FlowFlags, FlowMod};
+use thalweg_openflow::message::group::ANY_GROUP;
+use thalweg_openflow::message::port::PortNumber;
+use thalweg_openflow::{Match, Version};
+
+use super::{FailMode, OpenFlowConfig};
+use crate::openflow::agent::Agent;
+use crate::openflow::target::{Change, Target, Transaction};
+
+/// Marks the rule of the switch's own, so that only it is removed.
+const COOKIE: u64 = 0x7468_616c_7765_6700;
+/// Probe intervals without a controller before the switch helps itself.
+const INTERVALS: u32 = 3;
+/// The interval where none is configured.
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Follows whether there is a controller.
+pub(super) struct Standalone {
+    mode: FailMode,
+    patience: Duration,
+    /// When there was a controller last.
+    seen_at: Duration,
+    /// Whether the rule is there.
+    is_active: bool,
+}
+
+impl Standalone {
+    pub(super) fn new(config: &OpenFlowConfig) -> Standalone {
+        let interval = config.probe_interval.unwrap_or(DEFAULT_INTERVAL);
+        let has_controllers = !config.controllers.is_empty();
+        Standalone {
+            mode: config.fail_mode,
+            // Without controllers there is nothing to wait for.
+            patience: if has_controllers {
+                interval * INTERVALS
+            } else {
+                Duration::ZERO
+            },
+            seen_at: Duration::ZERO,
+            is_active: false,
+        }
+    }
+
+    pub(super) fn follow<T: Target>(
+        &mut self,
+        agent: &mut Agent<T>,
+        has_controller: bool,
+        now: Duration,
+    ) {
+        if has_controller {
+            self.seen_at = now;
+        }
+        let is_alone = !has_controller && now.saturating_sub(self.seen_at) >= self.patience;
+        let wanted = self.mode == FailMode::Standalone && is_alone;
+        if wanted == self.is_active {
+            return;
+        }
+        let command = match wanted {
+            true => FlowCommand::Add,
+            false => FlowCommand::DeleteStrict,
+        };
+        let transaction = Transaction {
+            version: Version::V13,
+            changes: vec![Change::Flow(Box::new(rule(command)))],
+        };
+        let done = agent.target().change(&[transaction]);
+        if done.iter().all(Result::is_ok) {
+            self.is_active = wanted;
+        }
+    }
+}
+
+/// The rule that forwards like a learning switch what no other rule matches.
+fn rule(command: FlowCommand) -> FlowMod {
+    let is_removal = command == FlowCommand::DeleteStrict;
+    FlowMod {
+        is_nicira: false,
+        command,
+        table: 0,
+        new_cookie: COOKIE,
+        cookie: COOKIE,
+        cookie_mask: if is_removal { u64::MAX } else { 0 },
+        idle_timeout_s: 0,
+        hard_timeout_s: 0,
+        priority: 0,
+        buffer: None,
+        out_port: PortNumber::ANY,
+        out_group: ANY_GROUP,
+        flags: FlowFlags(0),
+        importance: 0,
+        matching: Match::default(),
+        instructions: Instructions {
+            apply: vec![Action::Output {
+                port: PortNumber::NORMAL,
+                max_length: 0,
+            }],
+            ..Instructions::default()
+        },
+    }
+}
