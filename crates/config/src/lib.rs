@@ -17,6 +17,7 @@
 
 mod error;
 mod map;
+mod openflow;
 mod p4;
 mod plan;
 mod reference;
@@ -43,6 +44,8 @@ use toml::Spanned;
 
 pub use crate::error::ConfigError;
 pub use crate::map::{parse_map, read_map};
+use crate::openflow::OpenFlowSection;
+pub use crate::openflow::OpenFlowSettings;
 pub use crate::p4::{P4Cache, P4Program, P4Settings};
 use crate::p4::{P4RuntimeSection, P4Section};
 pub use crate::plan::{
@@ -76,6 +79,8 @@ pub struct Configuration {
     pub v2p: Option<V2pSettings>,
     /// The P4 program that forwards instead of rules, and its controller.
     pub p4: Option<P4Settings>,
+    /// How OpenFlow drives the switch, if it does.
+    pub openflow: Option<OpenFlowSettings>,
     /// Whether the run ends when all captures have been read.
     pub ends_when_finished: bool,
     /// Whether the file gives a seed.
@@ -92,8 +97,8 @@ struct Sections {
     #[serde(default)]
     limits: LimitsSection,
     port: Option<Spanned<Ports>>,
+    openflow: Option<Spanned<OpenFlowSection>>,
     // Recognised only to be refused by name.
-    openflow: Option<Spanned<toml::Value>>,
     metrics: Option<Spanned<toml::Value>>,
     dashboard: Option<Spanned<toml::Value>>,
     v2p: Option<V2pSection>,
@@ -250,8 +255,11 @@ impl Configuration {
         let v2p = file.v2p.as_ref();
         let v2p = v2p.map(|section| source.v2p(section, &ports, seed));
         let name = file.switch.name.clone().unwrap_or("thalweg".to_owned());
+        let openflow = file.openflow.as_ref();
+        let openflow = openflow.map(|section| source.openflow(section, &name));
         Ok(Configuration {
             p4: source.p4(&file, &name)?,
+            openflow: openflow.transpose()?,
             name,
             switch,
             v2p: v2p.transpose()?,
@@ -316,11 +324,7 @@ impl Source<'_> {
     }
 
     fn refuse_later_sections(&self, file: &Sections) -> Result<()> {
-        let later = [
-            ("openflow", &file.openflow),
-            ("metrics", &file.metrics),
-            ("dashboard", &file.dashboard),
-        ];
+        let later = [("metrics", &file.metrics), ("dashboard", &file.dashboard)];
         for (name, section) in later {
             if let Some(section) = section {
                 let what = format!("[{name}] is not supported yet; remove the section");

@@ -308,6 +308,7 @@ impl Source<'_> {
             (!file.switch.rules.0.is_empty(), "rules"),
             (!file.switch.groups.0.is_empty(), "groups"),
             (file.v2p.is_some(), "[v2p]"),
+            (file.openflow.is_some(), "[openflow]"),
         ];
         if let Some((_, other)) = others.into_iter().find(|(is_there, _)| *is_there) {
             let what = format!("a P4 program has no use for {other}; remove one of the two");

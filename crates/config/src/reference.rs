@@ -7,6 +7,7 @@ use std::fmt::Write;
 use std::ops::RangeInclusive;
 
 use thalweg_control::ServerLimits;
+use thalweg_control::openflow::OpenFlowConfig;
 use thalweg_datapath::{MaintainerKind, MegaflowClassifier, Mode};
 use thalweg_io::PortKind;
 use thalweg_pipeline::ClassifierKind;
@@ -16,7 +17,7 @@ use thalweg_v2p::LEARNING_PROBABILITY;
 use crate::reload::is_live;
 use crate::{
     BYTES, COUNT, ENTRIES, FLOWS, MTU_BYTES, PACKET_BYTES, PACKETS, PORT_NUMBERS, POSITIVE, RULES,
-    WORKERS, p4, v2p,
+    WORKERS, openflow, p4, v2p,
 };
 
 /// A key of a configuration.
@@ -37,7 +38,7 @@ pub struct KeyReference {
 }
 
 /// The headings, each with a sentence on its section.
-const SECTIONS: [(&str, &str); 8] = [
+const SECTIONS: [(&str, &str); 9] = [
     ("[switch]", "The switch and its rules."),
     ("[cache.microflow]", "The exact-match cache of each worker."),
     ("[cache.megaflow]", "The wildcard cache of each worker."),
@@ -49,6 +50,10 @@ const SECTIONS: [(&str, &str); 8] = [
     (
         "[v2p]",
         "The part of the switch in a fabric that caches virtual addresses.",
+    ),
+    (
+        "[openflow]",
+        "Where OpenFlow's clients and controllers drive the switch.",
     ),
     ("[p4]", "A P4 program that forwards in place of rules."),
     (
@@ -65,6 +70,7 @@ pub fn key_references() -> Vec<KeyReference> {
     limit_keys(&mut rows);
     port_keys(&mut rows);
     v2p_keys(&mut rows);
+    openflow_keys(&mut rows);
     p4_keys(&mut rows);
     p4runtime_keys(&mut rows);
     rows
@@ -445,6 +451,102 @@ fn p4_keys(rows: &mut Vec<KeyReference>) {
             .threshold
             .to_string(),
         "A behaviour seen more often than this is remembered.",
+    );
+}
+
+fn openflow_keys(rows: &mut Vec<KeyReference>) {
+    let default = OpenFlowConfig::default();
+    let mut key = |key, values: String, default: String, text| {
+        add(rows, ("[openflow]", key), values, default, text);
+    };
+    let addresses = "a list of `punix:PATH`, `ptcp:PORT:IP`, `pssl:PORT:IP`";
+    key(
+        "listen",
+        addresses.into(),
+        "punix:NAME.mgmt".into(),
+        "Where clients connect; the default holds without controllers, too.",
+    );
+    key(
+        "snoop",
+        addresses.into(),
+        NONE.into(),
+        "Where what switch and controllers say can be read.",
+    );
+    key(
+        "controllers",
+        "a list of `tcp:HOST:PORT`, `tls:HOST:PORT`, `unix:PATH`".into(),
+        NONE.into(),
+        "The controllers that the switch connects to.",
+    );
+    key(
+        "fail_mode",
+        "`secure`, `standalone`".into(),
+        "secure".into(),
+        "Without a controller: keep the rules, or forward like a learning switch.",
+    );
+    key(
+        "protocols",
+        "a list of `OpenFlow10` to `OpenFlow15`".into(),
+        "all".into(),
+        "The versions that are spoken.",
+    );
+    key(
+        "datapath_id",
+        "16 hexadecimal digits".into(),
+        "made of the name".into(),
+        "The number by which controllers know the switch.",
+    );
+    key(
+        "certificate",
+        "a path".into(),
+        NONE.into(),
+        "The certificate for TLS (PEM).",
+    );
+    key("key", "a path".into(), NONE.into(), "Its key (PEM).");
+    key(
+        "authorities",
+        "a path".into(),
+        NONE.into(),
+        "Who may sign the certificates of clients and controllers.",
+    );
+    key(
+        "insecure",
+        "`true`, `false`".into(),
+        "false".into(),
+        "Allows plain TCP beyond loopback.",
+    );
+    openflow_limits(rows, &default);
+}
+
+/// Times and limits of connections.
+fn openflow_limits(rows: &mut Vec<KeyReference>, default: &OpenFlowConfig) {
+    let mut key = |key, values: String, default: String, text| {
+        add(rows, ("[openflow]", key), values, default, text);
+    };
+    let interval = default.probe_interval.unwrap_or_default();
+    key(
+        "probe_interval_us",
+        range(openflow::TIMES_US),
+        interval.as_micros().to_string(),
+        "Silence after which a controller is asked for an echo; 0 never asks.",
+    );
+    key(
+        "max_backoff_us",
+        range(openflow::TIMES_US),
+        default.max_backoff.as_micros().to_string(),
+        "The longest time between two attempts to reach a controller.",
+    );
+    key(
+        "packet_in_rate",
+        range(openflow::RATES),
+        "0".into(),
+        "Packets a second for one connection; 0 for no limit.",
+    );
+    key(
+        "max_connections",
+        range(openflow::CONNECTIONS),
+        default.connections.to_string(),
+        "Connections at a time; those beyond are closed at once.",
     );
 }
 

@@ -17,6 +17,7 @@ impl Configuration {
         let mut keys = switch_keys(&self.switch, &running.switch);
         keys.extend(v2p_keys(self.v2p.as_ref(), running.v2p.as_ref()));
         keys.extend(p4_keys(self.p4.as_ref(), running.p4.as_ref()));
+        keys.push(("openflow", "", self.openflow != running.openflow));
         let changed = keys.iter().filter(|(_, _, has_changed)| *has_changed);
         let name = |(section, key, _): &Key| match *key {
             "" => format!("[{section}]"),
@@ -35,6 +36,7 @@ impl Configuration {
             part.map = map;
         }
         self.p4 = running.p4.clone();
+        self.openflow = running.openflow.clone();
         changed
     }
 }
@@ -44,7 +46,7 @@ pub(crate) fn is_live(section: &str, key: &str) -> bool {
     let default = SwitchConfig::default();
     let fixed = switch_keys(&default, &default);
     match section {
-        "p4" | "p4runtime" => false,
+        "openflow" | "p4" | "p4runtime" => false,
         "v2p" => key == "map",
         _ => !fixed
             .iter()

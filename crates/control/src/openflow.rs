@@ -10,6 +10,8 @@ mod agent;
 mod server;
 pub mod target;
 
+pub use thalweg_openflow::{UnknownVersion, Version, Versions};
+
 pub use agent::{
     Agent, AgentConfig, ConnectionConfig, ConnectionId, ConnectionKind, ConnectionStatus,
 };

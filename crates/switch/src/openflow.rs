@@ -74,4 +74,9 @@ impl Switch {
         self.desk = Some(desk);
         plane
     }
+
+    /// Ends the plane: its calls fail from then on.
+    pub fn close_openflow(&mut self) {
+        self.desk = None;
+    }
 }

@@ -9,9 +9,10 @@
 //! ```
 //!
 //! With `--json`, standard output carries only the totals, so `ready` goes to standard error.
-//! The module `p4` runs a P4 program instead of rules. A switch with rules has no controller
-//! yet: packets for it are counted and dropped (`no_controller`).
+//! The module `p4` runs a P4 program instead of rules. Without `[openflow]`, a switch has no
+//! controller: packets for one are counted and dropped (`no_controller`).
 
+mod openflow;
 mod p4;
 mod ports;
 mod reload;
@@ -30,6 +31,7 @@ use thalweg_config::Configuration;
 use thalweg_pipeline::Change;
 use thalweg_switch::{Switch, SwitchError};
 
+use self::openflow::OpenFlow;
 use self::ports::Following;
 use self::report::{Done, Outcome};
 pub(crate) use self::signals::{Signal, catch};
@@ -83,6 +85,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     drop(change);
     release_free_memory();
     signals.interrupt(switch.interrupter());
+    let mut openflow = OpenFlow::start(&config, &mut switch)?;
     let mut following = Following::start(Some(switch.interrupter()));
     let mut running = Running {
         path: arguments.config.clone(),
@@ -113,6 +116,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
             None => {}
         }
     }
+    openflow.stop(&mut switch);
     let totals = switch.stop();
     running.no_controller += switch.take_packet_ins().len() as u64;
     let outcome = Outcome {

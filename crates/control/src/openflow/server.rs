@@ -55,7 +55,7 @@ pub enum FailMode {
 }
 
 /// What a server does.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OpenFlowConfig {
     /// Where clients may connect.
     pub listen: Vec<Address>,

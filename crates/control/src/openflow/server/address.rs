@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::server::Listen;
@@ -24,6 +24,15 @@ pub struct AddressError {
 pub struct Address(Listen);
 
 impl Address {
+    /// The address with the path of its socket, if it has one, below `folder`.
+    #[must_use]
+    pub fn relative_to(self, folder: &Path) -> Address {
+        Address(match self.0 {
+            Listen::Unix(path) => Listen::Unix(folder.join(path)),
+            other => other,
+        })
+    }
+
     pub(super) fn listen(&self) -> &Listen {
         &self.0
     }
@@ -86,6 +95,17 @@ pub enum Remote {
     Tcp(String, u16),
     /// TCP with TLS.
     Tls(String, u16),
+}
+
+impl Remote {
+    /// The address with the path of its socket, if it has one, below `folder`.
+    #[must_use]
+    pub fn relative_to(self, folder: &Path) -> Remote {
+        match self {
+            Remote::Unix(path) => Remote::Unix(folder.join(path)),
+            other => other,
+        }
+    }
 }
 
 impl fmt::Display for Remote {
