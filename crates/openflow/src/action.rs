@@ -3,18 +3,26 @@
 //! A value says what is done, not how a version writes it: `mod_nw_src` of OpenFlow 1.0,
 //! `set_field` of 1.2 and Nicira's `reg_load` are all [`Action::SetField`]. Encoding chooses
 //! the form that Open vSwitch chooses, so that a controller reads back what it would read from
-//! Open vSwitch.
+//! Open vSwitch. Where Open vSwitch remembers the form that an action came in, the action does.
 
+mod bundle;
+mod controller;
+mod ct;
 mod decode;
+mod encap;
 mod encode;
 mod instructions;
 mod learn;
-mod nested;
+mod nesting;
+mod sample;
+mod set_field;
 mod subfield;
 mod table;
+#[cfg(test)]
+mod tests;
 
-pub(crate) use decode::decode_actions;
-pub(crate) use encode::encode_actions;
+pub use decode::decode_actions;
+pub use encode::{encode_actions, encode_actions_for};
 
 use bytes::Bytes;
 
@@ -47,6 +55,19 @@ pub struct Subfield {
     pub offset: u16,
     /// Number of bits.
     pub width_bits: u16,
+    /// Bytes of the whole field on the wire; for fields of variable length as the message says.
+    pub bytes: u8,
+}
+
+/// The form in which [`Action::SetField`] came.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SetForm {
+    /// The standard's `set_field`.
+    SetField,
+    /// Nicira's `reg_load`, for up to 64 consecutive bits of a field with a 4-byte header.
+    Load,
+    /// Nicira's `reg_load2`, for any field and mask.
+    Load2,
 }
 
 /// One action.
@@ -65,6 +86,8 @@ pub enum Action {
         source: Subfield,
         /// Bytes that a controller gets.
         max_length: u16,
+        /// Whether it has the form that can name any field (`NXAST_OUTPUT_REG2`).
+        is_extended: bool,
     },
     /// Sends the beginning of the packet.
     OutputTruncated {
@@ -93,7 +116,7 @@ pub enum Action {
         /// Whether the action may add a tag.
         adds_tag: bool,
     },
-    /// Sets the VLAN priority, likewise.
+    /// Sets the VLAN priority; adds a tag in the same way.
     SetVlanPcp {
         /// The priority.
         priority: u8,
@@ -130,8 +153,8 @@ pub enum Action {
         value: Value,
         /// Which bits are written; `None` for all.
         mask: Option<Value>,
-        /// Whether it travels as Nicira's `reg_load` where the version has a choice.
-        is_load: bool,
+        /// How it is written where a version has several forms.
+        form: SetForm,
     },
     /// Copies bits.
     Move {
@@ -139,13 +162,16 @@ pub enum Action {
         source: Subfield,
         /// The bits written.
         destination: Subfield,
+        /// Whether OpenFlow 1.3 has it as the ONF's `copy_field`.
+        is_onf: bool,
     },
     /// Puts bits on the stack.
     StackPush(Subfield),
     /// Takes bits from the stack.
     StackPop(Subfield),
-    /// Decrements the TTL; the ids are those of the controllers that hear of a bad one.
-    DecTtl(Vec<u16>),
+    /// Decrements the TTL; the ids are those of the controllers that hear of a bad one. `None`
+    /// is the standard's form, of which the controllers without an id hear.
+    DecTtl(Option<Vec<u16>>),
     /// Sets the MPLS TTL.
     SetMplsTtl(u8),
     /// Decrements the MPLS TTL.
@@ -180,8 +206,8 @@ pub enum Action {
     Resubmit {
         /// The input port for that lookup; `IN_PORT` for the same.
         port: PortNumber,
-        /// The table; 0xff for the current one.
-        table: u8,
+        /// The table; 0xff for the current one, as is `None`, the form without a table.
+        table: Option<u8>,
         /// Whether source and destination are those of the tracked connection.
         with_ct: bool,
     },
@@ -229,7 +255,9 @@ pub enum Action {
     Encap {
         /// Namespace and type of the new packet.
         packet_type: u32,
-        /// Properties as they came.
+        /// Size of the header; 0 where none is named.
+        header_bytes: u16,
+        /// Properties as they came, each padded to a multiple of 8 bytes.
         properties: Bytes,
     },
     /// Removes a header; the new packet has this type.
@@ -247,13 +275,11 @@ pub enum Action {
         destination: Subfield,
     },
     /// Removes a field (`tun_metadata`).
-    DeleteField(FieldId),
-    /// Writes bits of the metadata; only in OpenFlow 1.0, else an instruction.
-    WriteMetadata {
-        /// The bits.
-        value: u64,
-        /// Which bits are written.
-        mask: u64,
+    DeleteField {
+        /// The field.
+        field: FieldId,
+        /// Its bytes on the wire.
+        bytes: u8,
     },
     /// Measures the packet (OpenFlow 1.5's action).
     Meter(u32),
@@ -289,8 +315,6 @@ pub struct Bundle {
     pub fields: u16,
     /// The seed.
     pub basis: u16,
-    /// The type of the members; an NXM header of `in_port`.
-    pub member_type: u32,
     /// The ports.
     pub members: Vec<PortNumber>,
     /// Where the number goes; `None` to send the packet.
@@ -318,8 +342,10 @@ pub struct Learn {
     pub fin_hard_timeout_s: u16,
     /// Most entries that are made; 0 for no limit (`NXAST_LEARN2`).
     pub limit: u32,
-    /// The bit that says whether one was made.
+    /// The bit that says whether one was made; with the flag 4.
     pub result: Option<Subfield>,
+    /// Whether it has the second form even without limit and result.
+    pub is_second_form: bool,
     /// What it matches and does.
     pub specs: Vec<LearnSpec>,
 }
@@ -370,7 +396,7 @@ pub struct Sample {
     pub port: PortNumber,
     /// 0: neither, 1: ingress, 2: egress.
     pub direction: u8,
-    /// Which of Nicira's four forms it has (1 to 4).
+    /// Which of Nicira's forms it has at least (1 to 4).
     pub form: u8,
 }
 

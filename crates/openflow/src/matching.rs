@@ -5,7 +5,7 @@
 
 mod entries;
 mod forms;
-mod needs;
+pub(crate) mod needs;
 mod standard;
 #[cfg(test)]
 mod tests;

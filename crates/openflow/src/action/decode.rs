@@ -1,595 +1,434 @@
-//! Reads actions.
+//! Reads lists of actions, and the actions whose form is simple.
 
-use bytes::Bytes;
-
-use super::subfield::{check, check_written, decode_name, from_offset_bits, must_be_zero};
-use super::table::{Form, Owner, form_of};
-use super::{Action, Bundle, Controller, Sample, SampleId, Subfield, learn, nested};
+use super::nesting::{self, Outer};
+use super::subfield::check_zeros;
+use super::table::{self, Kind, Owner, Row, Shape};
+use super::{Action, Subfield, bundle, controller, ct, encap, learn, sample, set_field};
 use crate::error::{ErrorCode, Refusal, refuse};
-use crate::field::{FieldId, Value};
-use crate::matching::Condition;
+use crate::matching::needs::is_port;
 use crate::message::port::PortNumber;
 use crate::version::Version;
 use crate::wire::Reader;
 
-/// How deep lists may nest: `clone` and `ct`.
-pub(super) const MAX_NESTING: usize = 16;
+const EXPERIMENTER: u16 = 0xffff;
+/// How deep actions may stand in actions.
+const MAX_DEPTH: u8 = 16;
+const MIN_TRUNCATED_BYTES: u32 = 14;
+const MAX_METER: u32 = 0xffff_0000;
 
-/// Reads a list of actions that fills the reader.
+/// Reads all that the reader has as actions.
 ///
 /// # Errors
-/// With `OFPBAC_*` for what is wrong with an action.
-pub(crate) fn decode_actions(version: Version, reader: Reader<'_>) -> Result<Vec<Action>, Refusal> {
-    list(version, reader, 1)
+/// The `OFPBAC_*` of what is wrong.
+pub fn decode_actions(version: Version, reader: Reader<'_>) -> Result<Vec<Action>, Refusal> {
+    decode_list(reader, Nesting::new(version))
 }
 
-pub(super) fn list(
+/// Where a list of actions stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Nesting {
     version: Version,
-    reader: Reader<'_>,
-    depth: usize,
-) -> Result<Vec<Action>, Refusal> {
-    if depth > MAX_NESTING {
-        let what = format!("lists of actions are nested deeper than {MAX_NESTING}");
-        return Err(refuse(ErrorCode::OFPBAC_TOO_MANY, what));
-    }
-    let mut reader = reader.with_code(ErrorCode::OFPBAC_BAD_LEN);
-    let mut actions = Vec::new();
-    while !reader.is_empty() {
-        actions.push(one(version, &mut reader, depth)?);
-    }
-    Ok(actions)
+    outer: Option<Outer>,
+    depth: u8,
 }
 
-fn one(version: Version, list: &mut Reader<'_>, depth: usize) -> Result<Action, Refusal> {
-    let mut start = *list;
-    let kind = start.u16()?;
-    let length = usize::from(start.u16()?);
-    if length < 8 || length % 8 != 0 {
-        let what = format!("an action of {length} bytes; they are multiples of 8");
-        return Err(start.bad_length(what));
-    }
-    let mut body = list.part(length)?;
-    body.skip(4)?;
-    let (owner, number) = match kind {
-        0xffff => {
-            let owner = match body.u32()? {
-                crate::NICIRA => Owner::Nicira,
-                crate::ONF => Owner::Onf,
-                other => {
-                    let what = format!("an action of experimenter {other:#x}");
-                    return Err(refuse(ErrorCode::OFPBAC_BAD_VENDOR, what));
-                }
-            };
-            if length < 16 {
-                return Err(body.bad_length("an experimenter's action has 16 bytes"));
-            }
-            (owner, body.u16()?)
+impl Nesting {
+    pub(super) fn new(version: Version) -> Nesting {
+        Nesting {
+            version,
+            outer: None,
+            depth: 0,
         }
-        number => (Owner::Standard, number),
-    };
-    let Some(form) = form_of(version, owner, number) else {
-        let (code, what) = match owner {
-            Owner::Standard => (ErrorCode::OFPBAC_BAD_TYPE, format!("action {number}")),
-            _ => (
-                ErrorCode::OFPBAC_BAD_VENDOR_TYPE,
-                format!("action {owner:?} {number}"),
-            ),
+    }
+
+    pub(super) fn inside(self, outer: Outer) -> Result<Nesting, Refusal> {
+        if self.depth == MAX_DEPTH {
+            let what = format!("actions inside actions, deeper than {MAX_DEPTH}");
+            return Err(refuse(ErrorCode::OFPBAC_TOO_MANY, what));
+        }
+        Ok(Nesting {
+            outer: Some(outer),
+            depth: self.depth + 1,
+            ..self
+        })
+    }
+}
+
+/// Value and mask that `NXAST_WRITE_METADATA` writes: an instruction in the form of an action.
+pub(super) type Metadata = (u64, u64);
+
+pub(super) fn decode_list(reader: Reader<'_>, nesting: Nesting) -> Result<Vec<Action>, Refusal> {
+    match decode_items(reader, nesting)? {
+        (actions, None) => Ok(actions),
+        (_, Some(_)) => {
+            let what = "write_metadata cannot stand here";
+            Err(refuse(ErrorCode::OFPBIC_UNSUP_INST, what))
+        }
+    }
+}
+
+/// Reads actions, and the metadata that they write in the end.
+pub(super) fn decode_items(
+    mut reader: Reader<'_>,
+    nesting: Nesting,
+) -> Result<(Vec<Action>, Option<Metadata>), Refusal> {
+    if !reader.len().is_multiple_of(8) {
+        let what = format!("{} bytes of actions, no multiple of 8", reader.len());
+        return Err(refuse(ErrorCode::OFPBRC_BAD_LEN, what));
+    }
+    let mut actions = Vec::new();
+    let mut metadata = None;
+    while !reader.is_empty() {
+        let (row, body) = decode_header(&mut reader, nesting.version)?;
+        if metadata.is_some() {
+            let what = "actions behind write_metadata";
+            return Err(refuse(ErrorCode::OFPBAC_UNSUPPORTED_ORDER, what));
+        }
+        if row.kind == Kind::WriteMetadata {
+            metadata = Some(decode_metadata(body)?);
+        } else {
+            actions.push(decode_action(row, body, nesting)?);
+        }
+    }
+    nesting::check(&actions, nesting.outer)?;
+    Ok((actions, metadata))
+}
+
+/// Reads an action's header; the reader that is given stands behind it.
+fn decode_header<'a>(
+    reader: &mut Reader<'a>,
+    version: Version,
+) -> Result<(&'static Row, Reader<'a>), Refusal> {
+    let mut ahead = reader.with_code(ErrorCode::OFPBAC_BAD_LEN);
+    let available = ahead.len();
+    let (kind, length) = (ahead.u16()?, usize::from(ahead.u16()?));
+    let (owner, number) = if kind == EXPERIMENTER {
+        let experimenter = ahead.u32()?;
+        let owners = [Owner::Nicira, Owner::Onf];
+        let is_it = |owner: &Owner| owner.experimenter() == Some(experimenter);
+        let Some(owner) = owners.into_iter().find(is_it) else {
+            let what = format!("an action of the unknown experimenter {experimenter:#010x}");
+            return Err(refuse(ErrorCode::OFPBAC_BAD_VENDOR, what));
         };
+        if available < 16 {
+            return Err(ahead.bad_length("an experimenter's action of fewer than 16 bytes"));
+        }
+        (owner, ahead.u16()?)
+    } else {
+        (Owner::Standard, kind)
+    };
+    let Some(row) = table::find(version, owner, number) else {
+        let code = match owner {
+            Owner::Standard => ErrorCode::OFPBAC_BAD_TYPE,
+            Owner::Nicira | Owner::Onf => ErrorCode::OFPBAC_BAD_VENDOR_TYPE,
+        };
+        let what = format!("OpenFlow {version} has no action {owner:?} {number}");
         return Err(refuse(code, what));
     };
-    let mut context = Context {
-        version,
-        owner,
-        depth,
+    let (needed, may_be_longer) = row.length();
+    let is_right = if may_be_longer {
+        length >= needed
+    } else {
+        length == needed
     };
-    context.action(form, &mut body)
+    if !is_right || !length.is_multiple_of(8) || length > available {
+        let what = format!("an action {:?} of {length} bytes", row.kind);
+        return Err(ahead.bad_length(what));
+    }
+    let mut whole = reader.with_code(ErrorCode::OFPBAC_BAD_LEN).part(length)?;
+    reader.skip(length)?;
+    whole.skip(owner.header_bytes())?;
+    Ok((row, whole))
 }
 
-/// What reading an action depends on.
-struct Context {
-    version: Version,
-    owner: Owner,
-    depth: usize,
+fn decode_metadata(mut body: Reader<'_>) -> Result<Metadata, Refusal> {
+    check_zeros(body.take(6)?, ErrorCode::NXBRC_MUST_BE_ZERO)?;
+    Ok((body.u64()?, body.u64()?))
 }
 
-impl Context {
-    /// Reads a number of 32 bits, which experimenters' actions align.
-    fn aligned_u32(&self, body: &mut Reader<'_>) -> Result<u32, Refusal> {
-        if self.owner != Owner::Standard {
-            body.skip(2)?;
+fn decode_action(row: &Row, mut body: Reader<'_>, nesting: Nesting) -> Result<Action, Refusal> {
+    match row.shape {
+        Shape::Void => Ok(decode_void(row.kind)),
+        Shape::Number(bytes) => {
+            let header = row.owner.header_bytes();
+            let bytes = usize::from(bytes);
+            body.skip(header.next_multiple_of(bytes) - header)?;
+            let fold = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
+            let number = body.take(bytes)?.iter().fold(0, fold);
+            decode_number(row.kind, number)
         }
-        body.u32()
+        Shape::Fixed(_) => decode_fixed(row.kind, &mut body),
+        Shape::Open(_) => decode_open(row.kind, &mut body, nesting),
     }
+}
 
-    fn action(&mut self, form: Form, body: &mut Reader<'_>) -> Result<Action, Refusal> {
-        let version = self.version;
-        Ok(match form {
-            Form::SetVlanVid => Action::SetVlanVid {
-                id: vlan(body.u16()?)?,
-                adds_tag: version == Version::V10,
-            },
-            Form::SetVlanPcp => Action::SetVlanPcp {
-                priority: bounded(body.u8()?, 7)?,
-                adds_tag: version == Version::V10,
-            },
-            Form::PopVlan => Action::StripVlan,
-            Form::PushVlan => match body.u16()? {
-                tpid @ (0x8100 | 0x88a8) => Action::PushVlan(tpid),
-                other => return Err(bad_argument(format!("a tag with EtherType {other:#x}"))),
-            },
-            Form::SetDlSrc => Action::SetDlSrc(body.array()?),
-            Form::SetDlDst => Action::SetDlDst(body.array()?),
-            Form::SetNwSrc => Action::SetNwSrc(body.array()?),
-            Form::SetNwDst => Action::SetNwDst(body.array()?),
-            Form::SetNwTos => match body.u8()? {
-                tos if tos & 3 == 0 => Action::SetNwTos(tos),
-                tos => return Err(bad_argument(format!("type of service {tos:#x}"))),
-            },
-            Form::SetNwEcn => Action::SetNwEcn(bounded(body.u8()?, 3)?),
-            Form::SetNwTtl => Action::SetNwTtl(body.u8()?),
-            Form::SetTpSrc => Action::SetTpSrc(body.u16()?),
-            Form::SetTpDst => Action::SetTpDst(body.u16()?),
-            Form::SetMplsLabel => match self.aligned_u32(body)? {
-                label @ ..=0xf_ffff => Action::SetMplsLabel(label),
-                label => return Err(bad_argument(format!("label {label:#x}"))),
-            },
-            Form::SetMplsTc => Action::SetMplsTc(bounded(body.u8()?, 7)?),
-            Form::SetMplsTtl => Action::SetMplsTtl(body.u8()?),
-            Form::DecMplsTtl => Action::DecMplsTtl,
-            Form::PushMpls => match body.u16()? {
-                kind @ (0x8847 | 0x8848) => Action::PushMpls(kind),
-                other => return Err(bad_argument(format!("a label with EtherType {other:#x}"))),
-            },
-            Form::PopMpls => Action::PopMpls(body.u16()?),
-            Form::SetQueue => Action::SetQueue(self.aligned_u32(body)?),
-            Form::Group => Action::Group(self.aligned_u32(body)?),
-            Form::DecNwTtl => Action::DecTtl(vec![0]),
-            Form::Meter => Action::Meter(self.aligned_u32(body)?),
-            Form::PopQueue => Action::PopQueue,
-            Form::Exit => Action::Exit,
-            Form::CtClear => Action::CtClear,
-            Form::DecNshTtl => Action::DecNshTtl,
-            Form::DebugSlow => Action::DebugSlow,
-            Form::DebugRecirc => Action::DebugRecirc,
-            Form::Note => Action::Note(Bytes::copy_from_slice(body.rest())),
-            _ => return self.structured(form, body),
-        })
+fn decode_void(kind: Kind) -> Action {
+    match kind {
+        Kind::StripVlan => Action::StripVlan,
+        Kind::DecMplsTtl => Action::DecMplsTtl,
+        Kind::DecTtl => Action::DecTtl(None),
+        Kind::PopQueue => Action::PopQueue,
+        Kind::Exit => Action::Exit,
+        Kind::CtClear => Action::CtClear,
+        Kind::DecNshTtl => Action::DecNshTtl,
+        Kind::DebugSlow => Action::DebugSlow,
+        Kind::DebugRecirc => Action::DebugRecirc,
+        kind => unreachable!("{kind:?} has a body"),
     }
+}
 
-    fn structured(&mut self, form: Form, body: &mut Reader<'_>) -> Result<Action, Refusal> {
-        Ok(match form {
-            Form::Output16 | Form::Output | Form::OutputTruncated | Form::Enqueue => {
-                return output(form, body);
-            }
-            Form::OutputReg | Form::OutputReg2 => return output_field(form, body),
-            Form::Controller => controller(body)?,
-            Form::Controller2 => Action::Controller(nested::decode_controller2(body)?),
-            Form::DecTtlIds => dec_ttl(body)?,
-            Form::SetField => set_field(self.version, body)?,
-            Form::RegLoad => reg_load(body)?,
-            Form::RegLoad2 => reg_load2(body)?,
-            Form::CopyField => copy_field(body)?,
-            Form::OnfCopyField => {
-                body.skip(2)?;
-                copy_field(body)?
-            }
-            Form::RegMove => reg_move(body)?,
-            Form::Resubmit => Action::Resubmit {
-                port: PortNumber::from_u16(body.u16()?),
-                table: 0xff,
-                with_ct: false,
+fn decode_number(kind: Kind, number: u64) -> Result<Action, Refusal> {
+    let (byte, short, word) = (number as u8, number as u16, number as u32);
+    let adds_tag = matches!(kind, Kind::SetVlanVid10 | Kind::SetVlanPcp10);
+    let (action, is_valid) = match kind {
+        Kind::SetVlanVid10 | Kind::SetVlanVid11 => (
+            Action::SetVlanVid {
+                id: short,
+                adds_tag,
             },
-            Form::ResubmitTable | Form::ResubmitTableCt => {
-                let (port, table) = (body.u16()?, body.u8()?);
-                must_be_zero(body.take(3)?)?;
+            short <= 0xfff,
+        ),
+        Kind::SetVlanPcp10 | Kind::SetVlanPcp11 => {
+            let priority = byte;
+            (Action::SetVlanPcp { priority, adds_tag }, byte <= 7)
+        }
+        Kind::PushVlan => (Action::PushVlan(short), matches!(short, 0x8100 | 0x88a8)),
+        Kind::SetNwSrc => (Action::SetNwSrc(word.to_be_bytes()), true),
+        Kind::SetNwDst => (Action::SetNwDst(word.to_be_bytes()), true),
+        Kind::SetNwTos => (Action::SetNwTos(byte), byte & 3 == 0),
+        Kind::SetNwEcn => (Action::SetNwEcn(byte), byte <= 3),
+        Kind::SetNwTtl => (Action::SetNwTtl(byte), true),
+        Kind::SetTpSrc => (Action::SetTpSrc(short), true),
+        Kind::SetTpDst => (Action::SetTpDst(short), true),
+        Kind::SetMplsLabel => (Action::SetMplsLabel(word), true),
+        Kind::SetMplsTc => (Action::SetMplsTc(byte), true),
+        Kind::SetMplsTtl => (Action::SetMplsTtl(byte), true),
+        Kind::PushMpls => (Action::PushMpls(short), matches!(short, 0x8847 | 0x8848)),
+        Kind::PopMpls => (Action::PopMpls(short), true),
+        Kind::SetQueue => (Action::SetQueue(word), true),
+        Kind::Group => (Action::Group(word), true),
+        Kind::Meter => return meter(word),
+        Kind::Resubmit => {
+            let port = PortNumber::from_u16(short);
+            let (table, with_ct) = (None, false);
+            (
                 Action::Resubmit {
-                    port: PortNumber::from_u16(port),
+                    port,
                     table,
-                    with_ct: form == Form::ResubmitTableCt,
-                }
-            }
-            Form::SetTunnel => Action::SetTunnel {
-                id: self.aligned_u32(body)?.into(),
+                    with_ct,
+                },
+                true,
+            )
+        }
+        Kind::SetTunnel => (
+            Action::SetTunnel {
+                id: number,
                 is_wide: false,
             },
-            Form::SetTunnel64 => {
-                body.skip(6)?;
-                Action::SetTunnel {
-                    id: body.u64()?,
-                    is_wide: true,
-                }
-            }
-            Form::FinTimeout => Action::FinTimeout {
-                idle_s: body.u16()?,
-                hard_s: body.u16()?,
+            true,
+        ),
+        Kind::SetTunnel64 => (
+            Action::SetTunnel {
+                id: number,
+                is_wide: true,
             },
-            Form::WriteMetadata => {
-                must_be_zero(body.take(6)?)?;
-                Action::WriteMetadata {
-                    value: body.u64()?,
-                    mask: body.u64()?,
-                }
-            }
-            Form::StackPush => Action::StackPush(stack(body)?),
-            Form::StackPop => Action::StackPop(check_written(stack(body)?)?),
-            Form::Conjunction => conjunction(body)?,
-            Form::Multipath => multipath(body)?,
-            Form::Bundle | Form::BundleLoad => bundle(form, body)?,
-            Form::Learn | Form::Learn2 => learn::decode(form == Form::Learn2, body)?,
-            Form::Sample | Form::Sample2 | Form::Sample3 | Form::Sample4 => sample(form, body)?,
-            Form::Ct => nested::decode_ct(self.version, body, self.depth)?,
-            Form::Nat => nested::decode_nat(body)?,
-            Form::Clone => {
-                body.skip(6)?;
-                Action::Clone(list(self.version, *body, self.depth + 1)?)
-            }
-            Form::Encap => {
-                // The size of the header is a hint that nobody needs.
-                body.skip(2)?;
-                Action::Encap {
-                    packet_type: body.u32()?,
-                    properties: Bytes::copy_from_slice(body.rest()),
-                }
-            }
-            Form::Decap => {
-                body.skip(2)?;
-                Action::Decap {
-                    packet_type: body.u32()?,
-                }
-            }
-            Form::CheckPacketLarger => {
-                let (length, offset) = (body.u16()?, body.u16()?);
-                let field = decode_name(body)?;
-                let bit = Subfield {
-                    field,
-                    offset,
-                    width_bits: 1,
-                };
-                Action::CheckPacketLarger {
-                    length,
-                    destination: check_written(bit)?,
-                }
-            }
-            Form::DeleteField => Action::DeleteField(decode_name(body)?),
-            _ => unreachable!("the other forms are simple"),
-        })
+            true,
+        ),
+        kind => unreachable!("{kind:?} holds more than a number"),
+    };
+    if is_valid {
+        return Ok(action);
     }
+    Err(refuse(
+        ErrorCode::OFPBAC_BAD_ARGUMENT,
+        format!("{action:?}"),
+    ))
 }
 
-pub(super) fn bad_argument(what: String) -> Refusal {
-    refuse(ErrorCode::OFPBAC_BAD_ARGUMENT, what)
-}
-
-fn vlan(id: u16) -> Result<u16, Refusal> {
-    match id {
-        ..=0xfff => Ok(id),
-        _ => Err(bad_argument(format!("VLAN {id}"))),
+fn meter(number: u32) -> Result<Action, Refusal> {
+    if (1..=MAX_METER).contains(&number) {
+        return Ok(Action::Meter(number));
     }
+    let what = format!("no meter can have the number {number}");
+    Err(refuse(ErrorCode::OFPMMFC_INVALID_METER, what))
 }
 
-fn bounded(number: u8, most: u8) -> Result<u8, Refusal> {
-    match number <= most {
-        true => Ok(number),
-        false => Err(bad_argument(format!(
-            "{number} where at most {most} is possible"
-        ))),
+/// Refuses numbers to which no packet can be sent.
+pub(super) fn check_output_port(port: PortNumber) -> Result<(), Refusal> {
+    let is_kind = PortNumber::IN_PORT <= port && port <= PortNumber::LOCAL;
+    if port.0 < PortNumber::MAX_10 || is_kind {
+        return Ok(());
     }
+    Err(refuse(
+        ErrorCode::OFPBAC_BAD_OUT_PORT,
+        format!("no packet goes to {port}"),
+    ))
 }
 
-/// A port of 32 bits that 16 bits can name.
-pub(super) fn wide_port(number: u32) -> Result<PortNumber, Refusal> {
-    let port = PortNumber(number);
-    match port.to_u16() {
-        Some(_) => Ok(port),
-        None => {
-            let what = format!("port {number:#x}, which 16 bits cannot name");
-            Err(refuse(ErrorCode::OFPBAC_BAD_OUT_PORT, what))
-        }
-    }
-}
-
-fn output(form: Form, body: &mut Reader<'_>) -> Result<Action, Refusal> {
-    Ok(match form {
-        Form::Output16 => Action::Output {
-            port: PortNumber::from_u16(body.u16()?),
-            max_length: body.u16()?,
-        },
-        Form::Output => Action::Output {
-            port: wide_port(body.u32()?)?,
-            max_length: body.u16()?,
-        },
-        Form::OutputTruncated => {
+fn decode_fixed(kind: Kind, body: &mut Reader<'_>) -> Result<Action, Refusal> {
+    match kind {
+        Kind::Output10 => {
             let port = PortNumber::from_u16(body.u16()?);
-            let max_length = body.u32()?;
-            if max_length < 14 {
-                return Err(bad_argument(format!("a packet cut to {max_length} bytes")));
-            }
-            Action::OutputTruncated { port, max_length }
+            check_output_port(port)?;
+            let max_length = body.u16()?;
+            Ok(Action::Output { port, max_length })
         }
-        _ => {
-            let port = PortNumber::from_u16(body.u16()?);
-            body.skip(6)?;
-            let queue = body.u32()?;
-            let is_port = !port.is_reserved();
-            if !is_port && port != PortNumber::IN_PORT && port != PortNumber::LOCAL {
-                let what = format!("no queue is at {port}");
+        Kind::Output11 => {
+            let number = body.u32()?;
+            if !is_port(number.into()) {
+                let what = format!("{number:#x} is no port");
                 return Err(refuse(ErrorCode::OFPBAC_BAD_OUT_PORT, what));
             }
-            Action::Enqueue { port, queue }
-        }
-    })
-}
-
-fn output_field(form: Form, body: &mut Reader<'_>) -> Result<Action, Refusal> {
-    let packed = body.u16()?;
-    let (field, max_length) = match form {
-        Form::OutputReg => {
-            let field = decode_name(body)?;
+            let port = PortNumber(number);
+            check_output_port(port)?;
             let max_length = body.u16()?;
-            must_be_zero(body.rest())?;
-            (field, max_length)
+            Ok(Action::Output { port, max_length })
         }
-        _ => {
-            let max_length = body.u16()?;
-            let field = decode_name(body)?;
-            must_be_zero(body.rest())?;
-            (field, max_length)
+        Kind::SetDlSrc => Ok(Action::SetDlSrc(body.array()?)),
+        Kind::SetDlDst => Ok(Action::SetDlDst(body.array()?)),
+        Kind::Enqueue => decode_enqueue(body),
+        Kind::Load => set_field::decode_load(body),
+        Kind::ResubmitTable | Kind::ResubmitTableCt => {
+            let (port, table) = (PortNumber::from_u16(body.u16()?), body.u8()?);
+            check_zeros(body.rest(), ErrorCode::OFPBAC_BAD_ARGUMENT)?;
+            Ok(Action::Resubmit {
+                port,
+                table: Some(table),
+                with_ct: kind == Kind::ResubmitTableCt,
+            })
         }
-    };
-    Ok(Action::OutputField {
-        source: check(from_offset_bits(field, packed))?,
-        max_length,
-    })
+        Kind::Multipath => bundle::decode_multipath(body),
+        Kind::OutputField | Kind::OutputField2 => decode_output_field(kind, body),
+        Kind::FinTimeout => Ok(Action::FinTimeout {
+            idle_s: body.u16()?,
+            hard_s: body.u16()?,
+        }),
+        Kind::Controller => controller::decode(body).map(Action::Controller),
+        Kind::StackPush | Kind::StackPop => decode_stack(kind, body),
+        Kind::Sample | Kind::Sample2 | Kind::Sample3 | Kind::Sample4 => {
+            sample::decode(body, kind).map(Action::Sample)
+        }
+        Kind::Conjunction => decode_conjunction(body),
+        Kind::OutputTruncated => {
+            let (port, max_length) = (PortNumber::from_u16(body.u16()?), body.u32()?);
+            if max_length < MIN_TRUNCATED_BYTES {
+                let what = format!("an output of {max_length} bytes");
+                return Err(refuse(ErrorCode::OFPBAC_BAD_ARGUMENT, what));
+            }
+            Ok(Action::OutputTruncated { port, max_length })
+        }
+        Kind::CheckPacketLarger => {
+            let (length, offset) = (body.u16()?, body.u16()?);
+            let destination = Subfield::decode(body, offset, 1)?;
+            check_zeros(body.rest(), ErrorCode::NXBRC_MUST_BE_ZERO)?;
+            destination.check_destination()?;
+            Ok(Action::CheckPacketLarger {
+                length,
+                destination,
+            })
+        }
+        Kind::DeleteField => set_field::decode_delete(body),
+        kind => unreachable!("{kind:?} is not of fixed length"),
+    }
 }
 
-fn controller(body: &mut Reader<'_>) -> Result<Action, Refusal> {
-    let options = Controller {
-        max_length: body.u16()?,
-        id: body.u16()?,
-        reason: body.u8()?,
-        pause: false,
-        userdata: None,
-        meter: None,
-    };
-    must_be_zero(body.take(1)?)?;
-    Ok(Action::Controller(options))
-}
-
-fn dec_ttl(body: &mut Reader<'_>) -> Result<Action, Refusal> {
-    let count = usize::from(body.u16()?);
-    must_be_zero(body.take(4)?)?;
-    if count == 0 || body.len() < 2 * count {
-        return Err(body.bad_length(format!("dec_ttl with {count} controllers")));
+fn decode_enqueue(body: &mut Reader<'_>) -> Result<Action, Refusal> {
+    let port = PortNumber::from_u16(body.u16()?);
+    let is_target =
+        port.0 < PortNumber::MAX_10 || matches!(port, PortNumber::IN_PORT | PortNumber::LOCAL);
+    if !is_target {
+        let what = format!("{port} has no queues");
+        return Err(refuse(ErrorCode::OFPBAC_BAD_OUT_PORT, what));
     }
-    let ids = (0..count).map(|_| body.u16());
-    Ok(Action::DecTtl(ids.collect::<Result<_, _>>()?))
-}
-
-fn set_field(version: Version, body: &mut Reader<'_>) -> Result<Action, Refusal> {
-    let (field, value, mask) = written_field(body)?;
-    if mask.is_some() && version < Version::V15 {
-        let what = "set_field takes no mask before OpenFlow 1.5";
-        return Err(refuse(ErrorCode::OFPBAC_BAD_SET_MASK, what));
-    }
-    let present = |bits: &Value| bits.number() & 0x1000 != 0;
-    let lacks_tag =
-        field == FieldId::VLAN_VID && !(present(&value) && mask.as_ref().is_none_or(present));
-    if field == FieldId::IN_PORT_OXM || lacks_tag {
-        let what = format!("set_field cannot write that into {field}");
-        return Err(refuse(ErrorCode::OFPBAC_BAD_SET_ARGUMENT, what));
-    }
-    Ok(Action::SetField {
-        field,
-        value,
-        mask,
-        is_load: false,
-    })
-}
-
-/// Reads a field that is written, its value and mask; then only zeros.
-fn written_field(body: &mut Reader<'_>) -> Result<(FieldId, Value, Option<Value>), Refusal> {
-    let code = ErrorCode::OFPBAC_BAD_SET_ARGUMENT;
-    let decoded = Condition::decode(body).map_err(|refusal| match refusal.code {
-        ErrorCode::OFPBMC_BAD_MASK => refuse(ErrorCode::OFPBAC_BAD_SET_MASK, refusal.what),
-        ErrorCode::OFPBMC_BAD_VALUE => refuse(code, refusal.what),
-        _ => refusal,
-    })?;
-    let unknown = || refuse(ErrorCode::OFPBAC_BAD_SET_TYPE, "a field that nobody knows");
-    let condition = decoded.ok_or_else(unknown)?;
-    if body.rest().iter().any(|byte| *byte != 0) {
-        return Err(refuse(code, "bytes behind the value that are not zero"));
-    }
-    if !condition.field.is_writable() {
-        return Err(refuse(
-            code,
-            format!("{} cannot be written", condition.field),
-        ));
-    }
-    Ok((condition.field, condition.value, condition.mask))
-}
-
-fn reg_load(body: &mut Reader<'_>) -> Result<Action, Refusal> {
-    let packed = body.u16()?;
-    let field = decode_name(body)?;
-    let number = u128::from(body.u64()?);
-    let bits = check_written(from_offset_bits(field, packed))?;
-    let ones = u128::MAX >> (128 - u32::from(bits.width_bits));
-    if number > ones {
-        let what = format!("{number:#x} does not fit {} bits", bits.width_bits);
-        return Err(bad_argument(what));
-    }
-    let is_whole = bits.width_bits == field.width_bits();
-    let bytes = field.bytes();
-    // A field of 16 bytes has room for any offset.
-    let shifted = |number: u128| {
-        let moved = number.checked_shl(bits.offset.into()).unwrap_or(0);
-        Value::from_number(moved, bytes)
-    };
-    Ok(Action::SetField {
-        field,
-        value: shifted(number),
-        mask: (!is_whole).then(|| shifted(ones)),
-        is_load: true,
-    })
-}
-
-fn reg_load2(body: &mut Reader<'_>) -> Result<Action, Refusal> {
     body.skip(6)?;
-    let (field, value, mask) = written_field(body)?;
-    Ok(Action::SetField {
-        field,
-        value,
-        mask,
-        is_load: true,
-    })
+    let queue = body.u32()?;
+    Ok(Action::Enqueue { port, queue })
 }
 
-fn copy_field(body: &mut Reader<'_>) -> Result<Action, Refusal> {
-    let width_bits = body.u16()?;
-    let (from, to) = (body.u16()?, body.u16()?);
-    body.skip(2)?;
-    moved(width_bits, from, to, body)
-}
-
-fn reg_move(body: &mut Reader<'_>) -> Result<Action, Refusal> {
-    let width_bits = body.u16()?;
-    let (from, to) = (body.u16()?, body.u16()?);
-    moved(width_bits, from, to, body)
-}
-
-fn moved(width_bits: u16, from: u16, to: u16, body: &mut Reader<'_>) -> Result<Action, Refusal> {
-    let (source, destination) = (decode_name(body)?, decode_name(body)?);
-    must_be_zero(body.rest())?;
-    let bits = |field, offset| Subfield {
-        field,
-        offset,
-        width_bits,
+fn decode_output_field(kind: Kind, body: &mut Reader<'_>) -> Result<Action, Refusal> {
+    let packed = body.u16()?;
+    let is_extended = kind == Kind::OutputField2;
+    let (source, max_length) = if is_extended {
+        let max_length = body.u16()?;
+        let source = Subfield::decode(body, packed >> 6, (packed & 0x3f) + 1)?;
+        check_zeros(body.rest(), ErrorCode::NXBRC_MUST_BE_ZERO)?;
+        (source, max_length)
+    } else {
+        let source = Subfield::from_packed(packed, body.u32()?)?;
+        let max_length = body.u16()?;
+        check_zeros(body.rest(), ErrorCode::OFPBAC_BAD_ARGUMENT)?;
+        (source, max_length)
     };
-    Ok(Action::Move {
-        source: check(bits(source, from))?,
-        destination: check_written(bits(destination, to))?,
+    source.check_source()?;
+    Ok(Action::OutputField {
+        source,
+        max_length,
+        is_extended,
     })
 }
 
-fn stack(body: &mut Reader<'_>) -> Result<Subfield, Refusal> {
+fn decode_stack(kind: Kind, body: &mut Reader<'_>) -> Result<Action, Refusal> {
     let offset = body.u16()?;
-    let field = decode_name(body)?;
-    let width_bits = body.u16()?;
-    must_be_zero(body.rest())?;
-    check(Subfield {
-        field,
-        offset,
-        width_bits,
-    })
+    let mut field = Subfield::decode(body, offset, 1)?;
+    field.width_bits = body.u16()?;
+    check_zeros(body.rest(), ErrorCode::NXBRC_MUST_BE_ZERO)?;
+    if kind == Kind::StackPush {
+        field.check_source()?;
+        return Ok(Action::StackPush(field));
+    }
+    field.check_destination()?;
+    Ok(Action::StackPop(field))
 }
 
-fn conjunction(body: &mut Reader<'_>) -> Result<Action, Refusal> {
-    let (clause, clauses) = (body.u8()?, body.u8()?);
+fn decode_conjunction(body: &mut Reader<'_>) -> Result<Action, Refusal> {
+    let (clause, clauses, id) = (body.u8()?, body.u8()?, body.u32()?);
     if !(2..=64).contains(&clauses) || clause >= clauses {
         let what = format!("dimension {clause} of {clauses}");
         return Err(refuse(ErrorCode::NXBAC_BAD_CONJUNCTION, what));
     }
     Ok(Action::Conjunction {
+        id,
         clause,
         clauses,
-        id: body.u32()?,
     })
 }
 
-fn multipath(body: &mut Reader<'_>) -> Result<Action, Refusal> {
-    let (fields, basis) = (body.u16()?, body.u16()?);
-    body.skip(2)?;
-    let (algorithm, max_link, argument) = (body.u16()?, body.u16()?, body.u32()?);
-    body.skip(2)?;
-    let packed = body.u16()?;
-    let destination = check_written(from_offset_bits(decode_name(body)?, packed))?;
-    if destination.width_bits < 16 && max_link >> destination.width_bits != 0 {
-        return Err(bad_argument(format!(
-            "{max_link} links in {} bits",
-            destination.width_bits
-        )));
-    }
-    Ok(Action::Multipath {
-        fields,
-        basis,
-        algorithm,
-        max_link,
-        argument,
-        destination,
-    })
-}
-
-fn bundle(form: Form, body: &mut Reader<'_>) -> Result<Action, Refusal> {
-    let (algorithm, fields, basis) = (body.u16()?, body.u16()?, body.u16()?);
-    let member_type = body.u32()?;
-    let (count, packed) = (usize::from(body.u16()?), body.u16()?);
-    let mut named = body.part(4)?;
-    must_be_zero(body.take(4)?)?;
-    if member_type != 0x0000_0002 {
-        return Err(bad_argument(format!("members of type {member_type:#x}")));
-    }
-    if count > 2_048 || body.len() < 2 * count {
-        return Err(body.bad_length(format!("a bundle of {count} ports")));
-    }
-    let destination = match form {
-        Form::BundleLoad => {
-            let field = decode_name(&mut named)?;
-            Some(check_written(from_offset_bits(field, packed))?)
+fn decode_open(kind: Kind, body: &mut Reader<'_>, nesting: Nesting) -> Result<Action, Refusal> {
+    match kind {
+        Kind::DecTtlIds => decode_ttl_ids(body),
+        Kind::SetField12 => set_field::decode_set_field(*body, false),
+        Kind::SetField15 => set_field::decode_set_field(*body, true),
+        Kind::Load2 => set_field::decode_load2(*body),
+        Kind::CopyField | Kind::CopyFieldOnf | Kind::Move => set_field::decode_move(body, kind),
+        Kind::Note => Ok(Action::Note(bytes::Bytes::copy_from_slice(body.rest()))),
+        Kind::Bundle | Kind::BundleLoad => {
+            let bundle = bundle::decode(body, kind)?;
+            Ok(Action::Bundle(Box::new(bundle)))
         }
-        _ => {
-            must_be_zero(named.rest())?;
-            None
+        Kind::Learn | Kind::Learn2 => {
+            let learn = learn::decode(body, kind)?;
+            Ok(Action::Learn(Box::new(learn)))
         }
-    };
-    let members = (0..count).map(|_| body.u16().map(PortNumber::from_u16));
-    Ok(Action::Bundle(Box::new(Bundle {
-        algorithm,
-        fields,
-        basis,
-        member_type,
-        members: members.collect::<Result<_, _>>()?,
-        destination,
-    })))
+        Kind::Controller2 => controller::decode_2(body).map(Action::Controller),
+        Kind::Ct => Ok(Action::Ct(Box::new(ct::decode(body, nesting)?))),
+        Kind::Nat => Ok(Action::Nat(Box::new(ct::decode_nat(body)?))),
+        Kind::Clone => {
+            body.skip(6)?;
+            decode_list(*body, nesting.inside(Outer::Clone)?).map(Action::Clone)
+        }
+        Kind::Encap => encap::decode_encap(body),
+        Kind::Decap => encap::decode_decap(body),
+        kind => unreachable!("{kind:?} is of fixed length"),
+    }
 }
 
-fn sample(form: Form, body: &mut Reader<'_>) -> Result<Action, Refusal> {
-    let probability = body.u16()?;
-    let collector_set = body.u32()?;
-    let (domain, point) = match form {
-        Form::Sample4 => (sample_id(body)?, sample_id(body)?),
-        _ => (SampleId::Number(body.u32()?), SampleId::Number(body.u32()?)),
-    };
-    if probability == 0 {
-        return Err(bad_argument("a sample of no packets".to_owned()));
+fn decode_ttl_ids(body: &mut Reader<'_>) -> Result<Action, Refusal> {
+    let count = usize::from(body.u16()?);
+    check_zeros(body.take(4)?, ErrorCode::NXBRC_MUST_BE_ZERO)?;
+    let mut list = body.part(2 * count)?;
+    let mut ids = Vec::with_capacity(count);
+    while !list.is_empty() {
+        ids.push(list.u16()?);
     }
-    let (port, direction) = match form {
-        Form::Sample => (PortNumber::ANY, 0),
-        _ => (PortNumber::from_u16(body.u16()?), bounded(body.u8()?, 2)?),
-    };
-    must_be_zero(body.rest())?;
-    Ok(Action::Sample(Sample {
-        probability,
-        collector_set,
-        domain,
-        point,
-        port,
-        direction,
-        form: match form {
-            Form::Sample => 1,
-            Form::Sample2 => 2,
-            Form::Sample3 => 3,
-            _ => 4,
-        },
-    }))
-}
-
-fn sample_id(body: &mut Reader<'_>) -> Result<SampleId, Refusal> {
-    let mut name = body.part(4)?;
-    let mut bits = body.part(4)?;
-    if name.peek() == [0; 4] {
-        return Ok(SampleId::Number(bits.u32()?));
-    }
-    let packed = bits.u16()?;
-    let field = decode_name(&mut name)?;
-    Ok(SampleId::Field(check(from_offset_bits(field, packed))?))
+    Ok(Action::DecTtl(Some(ids)))
 }

@@ -1,173 +1,201 @@
-//! Instructions (OpenFlow 1.1 and later); in OpenFlow 1.0 a list of actions.
+//! Instructions (OpenFlow 1.5.1, section 7.2.5), which OpenFlow 1.0 writes as actions.
 
-use super::decode::decode_actions;
-use super::encode::encode_actions;
+use super::decode::{Nesting, decode_items, decode_list};
+use super::encode::{Context, Encoder};
+use super::nesting::check_set;
+use super::table::Kind;
 use super::{Action, Instructions};
 use crate::error::{ErrorCode, Refusal, refuse};
+use crate::matching::Match;
 use crate::message::port::PortNumber;
 use crate::version::Version;
 use crate::wire::{Reader, Writer};
 
-const GOTO_TABLE: u16 = 1;
-const WRITE_METADATA: u16 = 2;
-const WRITE_ACTIONS: u16 = 3;
-const APPLY_ACTIONS: u16 = 4;
-const CLEAR_ACTIONS: u16 = 5;
+const GOTO: u16 = 1;
+const METADATA: u16 = 2;
+const WRITE: u16 = 3;
+const APPLY: u16 = 4;
+const CLEAR: u16 = 5;
 const METER: u16 = 6;
 const EXPERIMENTER: u16 = 0xffff;
 
+/// The bodies of a message's instructions, by type.
+type Bodies<'a> = [Option<Reader<'a>>; METER as usize + 1];
+
 impl Instructions {
-    /// Reads the instructions, or OpenFlow 1.0's actions, that fill the reader.
-    pub(crate) fn decode(version: Version, reader: Reader<'_>) -> Result<Instructions, Refusal> {
+    /// Reads all that the reader has as instructions; in OpenFlow 1.0 as actions.
+    ///
+    /// # Errors
+    /// The `OFPBIC_*` or `OFPBAC_*` of what is wrong.
+    pub fn decode(version: Version, reader: Reader<'_>) -> Result<Instructions, Refusal> {
+        let nesting = Nesting::new(version);
         if version == Version::V10 {
-            return Instructions::from_actions(decode_actions(version, reader)?);
+            let (apply, metadata) = decode_items(reader, nesting)?;
+            return Ok(Instructions {
+                apply,
+                metadata,
+                ..Instructions::default()
+            });
         }
-        let mut list = reader.with_code(ErrorCode::OFPBIC_BAD_LEN);
+        let mut bodies = split(version, reader)?;
         let mut instructions = Instructions::default();
-        let mut seen = Vec::new();
-        while !list.is_empty() {
-            let mut start = list;
-            let (kind, length) = (start.u16()?, usize::from(start.u16()?));
-            if length < 8 || length % 8 != 0 {
-                let what = format!("an instruction of {length} bytes");
-                return Err(refuse(ErrorCode::OFPBIC_BAD_LEN, what));
-            }
-            let mut body = list.part(length)?;
+        if let Some(body) = &mut bodies[usize::from(METER)] {
+            instructions.meter = Some(body.u32()?);
+        }
+        if let Some(mut body) = bodies[usize::from(APPLY)] {
             body.skip(4)?;
-            if seen.contains(&kind) {
-                let what = format!("instruction {kind} twice");
-                return Err(refuse(ErrorCode::OFPBIC_DUP_INST, what));
+            (instructions.apply, instructions.metadata) = decode_items(body, nesting)?;
+        }
+        instructions.clear = bodies[usize::from(CLEAR)].is_some();
+        if let Some(mut body) = bodies[usize::from(WRITE)] {
+            body.skip(4)?;
+            let actions = decode_list(body, nesting)?;
+            check_set(&actions)?;
+            instructions.write = Some(actions);
+        }
+        if let Some(body) = &mut bodies[usize::from(METADATA)] {
+            if instructions.metadata.is_some() {
+                let what = "metadata written twice";
+                return Err(refuse(ErrorCode::OFPBAC_UNSUPPORTED_ORDER, what));
             }
-            seen.push(kind);
-            instructions.read(version, kind, body)?;
+            body.skip(4)?;
+            instructions.metadata = Some((body.u64()?, body.u64()?));
+        }
+        if let Some(body) = &mut bodies[usize::from(GOTO)] {
+            instructions.goto = Some(body.u8()?);
         }
         Ok(instructions)
     }
 
-    fn read(&mut self, version: Version, kind: u16, body: Reader<'_>) -> Result<(), Refusal> {
-        let mut body = body;
-        let fixed = |bytes: usize, body: &Reader<'_>| match body.len() == bytes {
-            true => Ok(()),
-            false => Err(body.bad_length(format!("instruction {kind} with {} bytes", body.len()))),
-        };
-        match kind {
-            GOTO_TABLE => {
-                fixed(4, &body)?;
-                self.goto = Some(body.u8()?);
+    /// Writes the instructions in the forms of a version, for a rule of which nothing is known.
+    pub fn encode(&self, version: Version, writer: &mut Writer) {
+        self.encode_for(&Match::default(), version, writer);
+    }
+
+    /// Writes the instructions of a rule with these conditions (see [`super::encode_actions_for`]).
+    ///
+    /// What the version lacks is left out: a meter up to OpenFlow 1.2, an action set in 1.0.
+    pub fn encode_for(&self, matching: &Match, version: Version, writer: &mut Writer) {
+        let context = Context::of(matching);
+        if version == Version::V10 {
+            let mut encoder = Encoder::new(version, context, writer);
+            encoder.list(&self.apply);
+            if let Some((value, mask)) = self.metadata {
+                encoder.put(Kind::WriteMetadata, |writer| {
+                    writer.zeros(6);
+                    writer.u64(value);
+                    writer.u64(mask);
+                });
             }
-            WRITE_METADATA => {
-                fixed(20, &body)?;
-                body.skip(4)?;
-                self.metadata = Some((body.u64()?, body.u64()?));
+            if let Some(table) = self.goto {
+                encoder.resubmit(PortNumber::IN_PORT, Some(table), false);
             }
-            WRITE_ACTIONS => {
-                body.skip(4)?;
-                self.write = Some(decode_actions(version, body)?);
-            }
-            APPLY_ACTIONS => {
-                body.skip(4)?;
-                self.apply = decode_actions(version, body)?;
-            }
-            CLEAR_ACTIONS => self.clear = true,
-            METER if (Version::V13..=Version::V14).contains(&version) => {
-                fixed(4, &body)?;
-                self.meter = Some(body.u32()?);
-            }
+            return;
+        }
+        let meter = self.meter.or_else(|| self.meter_in_front());
+        let has_meter = matches!(version, Version::V13 | Version::V14);
+        if let Some(meter) = meter.filter(|_| has_meter) {
+            put(METER, writer, |writer| writer.u32(meter));
+        }
+        let first = self.meter.filter(|_| version == Version::V15);
+        let first = first.map(Action::Meter);
+        put_actions(APPLY, writer, |writer| {
+            let mut encoder = Encoder::new(version, context, writer);
+            encoder.list(first.as_slice());
+            encoder.list(&self.apply);
+        });
+        if self.clear {
+            put(CLEAR, writer, |writer| writer.zeros(4));
+        }
+        if let Some(actions) = &self.write {
+            put_actions(WRITE, writer, |writer| {
+                Encoder::new(version, context, writer).list(actions);
+            });
+        }
+        if let Some((value, mask)) = self.metadata {
+            put(METADATA, writer, |writer| {
+                writer.zeros(4);
+                writer.u64(value);
+                writer.u64(mask);
+            });
+        }
+        if let Some(table) = self.goto {
+            put(GOTO, writer, |writer| {
+                writer.u8(table);
+                writer.zeros(3);
+            });
+        }
+    }
+
+    /// The meter that OpenFlow 1.5's first action names: an instruction in earlier versions.
+    fn meter_in_front(&self) -> Option<u32> {
+        match self.apply.first() {
+            Some(Action::Meter(meter)) => Some(*meter),
+            _ => None,
+        }
+    }
+}
+
+fn put(kind: u16, writer: &mut Writer, body: impl FnOnce(&mut Writer)) {
+    let start = writer.len();
+    writer.u16(kind);
+    writer.u16(0);
+    body(writer);
+    writer.patch_length(start + 2, start);
+}
+
+/// Writes an instruction that holds actions; nothing if there are none.
+fn put_actions(kind: u16, writer: &mut Writer, body: impl FnOnce(&mut Writer)) {
+    let mut actions = Writer::new();
+    body(&mut actions);
+    if !actions.is_empty() {
+        put(kind, writer, |writer| {
+            writer.zeros(4);
+            writer.put(actions.as_bytes());
+        });
+    }
+}
+
+fn split(version: Version, reader: Reader<'_>) -> Result<Bodies<'_>, Refusal> {
+    let mut reader = reader.with_code(ErrorCode::OFPBIC_BAD_LEN);
+    if !reader.len().is_multiple_of(8) {
+        let length = reader.len();
+        return Err(reader.bad_length(format!("{length} bytes of instructions")));
+    }
+    let mut bodies = Bodies::default();
+    while !reader.is_empty() {
+        let mut ahead = reader;
+        let (kind, length) = (ahead.u16()?, usize::from(ahead.u16()?));
+        if length < 8 || !length.is_multiple_of(8) || length > reader.len() {
+            let what = format!("an instruction of {length} bytes");
+            return Err(reader.bad_length(what));
+        }
+        let needed = match kind {
+            GOTO | CLEAR => Some(8),
+            METER if version != Version::V15 => Some(8),
+            METADATA => Some(24),
+            WRITE | APPLY => None,
             EXPERIMENTER => {
                 let what = "an experimenter's instruction";
                 return Err(refuse(ErrorCode::OFPBIC_BAD_EXPERIMENTER, what));
             }
-            other => {
-                let what = format!("instruction {other}");
+            _ => {
+                let what = format!("OpenFlow {version} has no instruction {kind}");
                 return Err(refuse(ErrorCode::OFPBIC_UNKNOWN_INST, what));
             }
+        };
+        if needed.is_some_and(|needed| length != needed) {
+            let what = format!("an instruction {kind} of {length} bytes");
+            return Err(reader.bad_length(what));
         }
-        Ok(())
+        let place = &mut bodies[usize::from(kind)];
+        if place.is_some() {
+            let what = format!("the instruction {kind} twice");
+            return Err(refuse(ErrorCode::OFPBIC_DUP_INST, what));
+        }
+        let mut body = reader.part(length)?;
+        body.skip(4)?;
+        *place = Some(body);
     }
-
-    /// The instructions that OpenFlow 1.0's actions are: metadata has an action of its own
-    /// there, which comes last.
-    pub(crate) fn from_actions(mut actions: Vec<Action>) -> Result<Instructions, Refusal> {
-        let mut metadata = None;
-        if let Some(Action::WriteMetadata { value, mask }) = actions.last() {
-            metadata = Some((*value, *mask));
-            actions.pop();
-        }
-        let is_metadata = |action: &Action| matches!(action, Action::WriteMetadata { .. });
-        if actions.iter().any(is_metadata) {
-            let what = "write_metadata is the last action";
-            return Err(refuse(ErrorCode::OFPBAC_UNSUPPORTED_ORDER, what));
-        }
-        Ok(Instructions {
-            apply: actions,
-            metadata,
-            ..Instructions::default()
-        })
-    }
-
-    /// Writes the instructions. OpenFlow 1.0 gets actions, as far as it has them: `goto_table`
-    /// becomes a resubmit.
-    pub(crate) fn encode(&self, version: Version, writer: &mut Writer) {
-        if version == Version::V10 {
-            return self.encode_10(writer);
-        }
-        let meter = self.meter.filter(|_| version < Version::V15);
-        if let Some(meter) = meter.filter(|_| version >= Version::V13) {
-            header(METER, 8, writer);
-            writer.u32(meter);
-        }
-        let mut apply = Vec::new();
-        if version >= Version::V15 {
-            apply.extend(self.meter.map(Action::Meter));
-        }
-        apply.extend(self.apply.iter().cloned());
-        if !apply.is_empty() {
-            list(APPLY_ACTIONS, &apply, version, writer);
-        }
-        if self.clear {
-            header(CLEAR_ACTIONS, 8, writer);
-            writer.zeros(4);
-        }
-        if let Some(set) = &self.write {
-            list(WRITE_ACTIONS, set, version, writer);
-        }
-        if let Some((value, mask)) = self.metadata {
-            header(WRITE_METADATA, 24, writer);
-            writer.zeros(4);
-            writer.u64(value);
-            writer.u64(mask);
-        }
-        if let Some(table) = self.goto {
-            header(GOTO_TABLE, 8, writer);
-            writer.u8(table);
-            writer.zeros(3);
-        }
-    }
-
-    fn encode_10(&self, writer: &mut Writer) {
-        let mut actions = self.apply.clone();
-        let metadata = self
-            .metadata
-            .map(|(value, mask)| Action::WriteMetadata { value, mask });
-        actions.extend(metadata);
-        actions.extend(self.goto.map(|table| Action::Resubmit {
-            port: PortNumber::IN_PORT,
-            table,
-            with_ct: false,
-        }));
-        encode_actions(&actions, Version::V10, writer);
-    }
-}
-
-fn header(kind: u16, length: u16, writer: &mut Writer) {
-    writer.u16(kind);
-    writer.u16(length);
-}
-
-fn list(kind: u16, actions: &[Action], version: Version, writer: &mut Writer) {
-    let start = writer.len();
-    header(kind, 0, writer);
-    writer.zeros(4);
-    encode_actions(actions, version, writer);
-    writer.patch_length(start + 2, start);
+    Ok(bodies)
 }

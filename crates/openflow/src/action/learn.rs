@@ -1,159 +1,186 @@
-//! The action that makes flow entries (`NXAST_LEARN`, `NXAST_LEARN2`).
+//! Making flow entries from packets: `NXAST_LEARN` and `NXAST_LEARN2`.
 
-use super::subfield::{check, check_written, decode_name, encode_name, must_be_zero};
-use super::{Action, Learn, LearnDestination, LearnSource, LearnSpec, Subfield};
+use super::encode::Encoder;
+use super::subfield::{check_writable, check_zeros};
+use super::table::Kind;
+use super::{Learn, LearnDestination, LearnSource, LearnSpec, Subfield};
 use crate::error::{ErrorCode, Refusal, refuse};
 use crate::field::Value;
 use crate::wire::{Reader, Writer};
 
-/// The source is a constant.
+const WRITES_RESULT: u16 = 1 << 2;
+const WIDTH_BITS: u16 = 0x3ff;
 const IMMEDIATE: u16 = 1 << 13;
-/// What is done with the bits.
 const DESTINATION: u16 = 3 << 11;
-const MATCH: u16 = 0 << 11;
+const MATCH: u16 = 0;
 const LOAD: u16 = 1 << 11;
 const OUTPUT: u16 = 2 << 11;
-/// The number of bits.
-const WIDTH: u16 = 0x3ff;
-/// Bits that have no meaning.
-const RESERVED: u16 = 3 << 14;
 
-/// The entry ends with a report; with the entry that made it; a bit says whether it was made.
-const FLAGS: u16 = 0b111;
-/// The flag of the result.
-const WRITES_RESULT: u16 = 1 << 2;
-
-pub(super) fn decode(is_second_form: bool, body: &mut Reader<'_>) -> Result<Action, Refusal> {
-    let (idle_timeout_s, hard_timeout_s, priority) = (body.u16()?, body.u16()?, body.u16()?);
-    let (cookie, flags) = (body.u64()?, body.u16()?);
-    let table = body.u8()?;
-    must_be_zero(body.take(1)?)?;
-    let (fin_idle_timeout_s, fin_hard_timeout_s) = (body.u16()?, body.u16()?);
-    let known = if is_second_form { FLAGS } else { 0b11 };
-    if flags & !known != 0 || table == 0xff {
-        let what = format!("learn with flags {flags:#x} in table {table}");
-        return Err(refuse(ErrorCode::OFPBAC_BAD_ARGUMENT, what));
+pub(super) fn decode(reader: &mut Reader<'_>, kind: Kind) -> Result<Learn, Refusal> {
+    let bad_argument = |what: String| refuse(ErrorCode::OFPBAC_BAD_ARGUMENT, what);
+    let is_second_form = kind == Kind::Learn2;
+    let mut learn = Learn {
+        idle_timeout_s: reader.u16()?,
+        hard_timeout_s: reader.u16()?,
+        priority: reader.u16()?,
+        cookie: reader.u64()?,
+        flags: reader.u16()?,
+        table: reader.u8()?,
+        is_second_form,
+        fin_idle_timeout_s: 0,
+        fin_hard_timeout_s: 0,
+        limit: 0,
+        result: None,
+        specs: Vec::new(),
+    };
+    check_zeros(reader.take(1)?, ErrorCode::OFPBAC_BAD_ARGUMENT)?;
+    (learn.fin_idle_timeout_s, learn.fin_hard_timeout_s) = (reader.u16()?, reader.u16()?);
+    let flags = if is_second_form { 7 } else { 3 };
+    if learn.table == 0xff || learn.flags & !flags != 0 {
+        let Learn { table, flags, .. } = learn;
+        return Err(bad_argument(format!(
+            "learn with table {table}, flags {flags:#x}"
+        )));
     }
-    let (mut limit, mut result) = (0, None);
     if is_second_form {
-        limit = body.u32()?;
-        let offset = body.u16()?;
-        must_be_zero(body.take(2)?)?;
-        if flags & WRITES_RESULT != 0 {
-            let field = decode_name(body)?;
-            let bit = Subfield {
-                field,
-                offset,
-                width_bits: 1,
-            };
-            result = Some(check_written(bit)?);
+        learn.limit = reader.u32()?;
+        let offset = reader.u16()?;
+        check_zeros(reader.take(2)?, ErrorCode::NXBAC_MUST_BE_ZERO)?;
+        if learn.flags & WRITES_RESULT != 0 {
+            let result = Subfield::decode(reader, offset, 1)?;
+            check_writable(result.field)?;
+            learn.result = Some(result);
         } else if offset != 0 {
-            return Err(refuse(
-                ErrorCode::OFPBAC_BAD_ARGUMENT,
-                "a place for no result",
+            return Err(bad_argument(
+                "learn names a bit for a result it does not write".into(),
             ));
         }
     }
-    let mut specs = Vec::new();
-    while body.len() >= 2 {
-        let header = body.u16()?;
+    let reader = &mut reader.with_code(ErrorCode::OFPBAC_BAD_LEN);
+    while !reader.is_empty() {
+        let header = reader.u16()?;
         if header == 0 {
             break;
         }
-        specs.push(spec(header, body)?);
+        learn.specs.push(LearnSpec::decode(header, reader)?);
     }
-    must_be_zero(body.rest())?;
-    Ok(Action::Learn(Box::new(Learn {
-        idle_timeout_s,
-        hard_timeout_s,
-        priority,
-        cookie,
-        flags,
-        table,
-        fin_idle_timeout_s,
-        fin_hard_timeout_s,
-        limit,
-        result,
-        specs,
-    })))
+    check_zeros(reader.rest(), ErrorCode::OFPBAC_BAD_ARGUMENT)?;
+    Ok(learn)
 }
 
-fn spec(header: u16, body: &mut Reader<'_>) -> Result<LearnSpec, Refusal> {
-    let width_bits = header & WIDTH;
-    let bad = |what: &str| refuse(ErrorCode::OFPBAC_BAD_ARGUMENT, what);
-    if header & RESERVED != 0 || header & DESTINATION == DESTINATION || width_bits == 0 {
-        return Err(bad("a part of learn that has no meaning"));
-    }
-    let source = match header & IMMEDIATE {
-        0 => LearnSource::Field(check(bits(width_bits, body)?)?),
-        _ => {
-            // A constant has whole words of 16 bits.
-            let bytes = usize::from(width_bits).div_ceil(16) * 2;
-            LearnSource::Immediate(Value::from_bytes(body.take(bytes)?))
+impl LearnSpec {
+    fn decode(header: u16, reader: &mut Reader<'_>) -> Result<LearnSpec, Refusal> {
+        let width_bits = header & WIDTH_BITS;
+        let is_immediate = header & IMMEDIATE != 0;
+        let destination = header & DESTINATION;
+        if destination > OUTPUT || destination == OUTPUT && is_immediate {
+            let what = format!("learn has no part {header:#06x}");
+            return Err(refuse(ErrorCode::OFPBAC_BAD_ARGUMENT, what));
         }
-    };
-    let destination = match header & DESTINATION {
-        MATCH => LearnDestination::Match(check(bits(width_bits, body)?)?),
-        LOAD => LearnDestination::Load(check_written(bits(width_bits, body)?)?),
-        _ => LearnDestination::Output,
-    };
-    Ok(LearnSpec {
-        source,
-        destination,
-        width_bits,
-    })
-}
-
-fn bits(width_bits: u16, body: &mut Reader<'_>) -> Result<Subfield, Refusal> {
-    let field = decode_name(body)?;
-    Ok(Subfield {
-        field,
-        offset: body.u16()?,
-        width_bits,
-    })
-}
-
-/// Whether the action needs its second form.
-pub(super) fn needs_second_form(learn: &Learn) -> bool {
-    learn.limit != 0 || learn.flags & WRITES_RESULT != 0
-}
-
-/// Writes what follows the header.
-pub(super) fn encode(learn: &Learn, writer: &mut Writer) {
-    writer.u16(learn.idle_timeout_s);
-    writer.u16(learn.hard_timeout_s);
-    writer.u16(learn.priority);
-    writer.u64(learn.cookie);
-    writer.u16(learn.flags);
-    writer.u8(learn.table);
-    writer.u8(0);
-    writer.u16(learn.fin_idle_timeout_s);
-    writer.u16(learn.fin_hard_timeout_s);
-    if needs_second_form(learn) {
-        writer.u32(learn.limit);
-        writer.u16(learn.result.map_or(0, |bit| bit.offset));
-        writer.u16(0);
-        if let Some(bit) = learn.result {
-            encode_name(bit.field, None, writer);
-        }
-    }
-    for spec in &learn.specs {
-        let (immediate, from) = match &spec.source {
-            LearnSource::Immediate(_) => (IMMEDIATE, None),
-            LearnSource::Field(bits) => (0, Some(bits)),
+        let names_destination = destination != OUTPUT;
+        let source_bytes = if is_immediate {
+            immediate_bytes(width_bits)
+        } else {
+            6
         };
-        let (kind, to) = match &spec.destination {
-            LearnDestination::Match(bits) => (MATCH, Some(bits)),
-            LearnDestination::Load(bits) => (LOAD, Some(bits)),
-            LearnDestination::Output => (OUTPUT, None),
-        };
-        writer.u16(immediate | kind | spec.width_bits & WIDTH);
-        if let LearnSource::Immediate(value) = &spec.source {
-            writer.put(value.bytes());
+        let needed = source_bytes + if names_destination { 6 } else { 0 };
+        if reader.len() < needed {
+            return Err(reader.bad_length("a part of learn that is cut short"));
         }
-        for bits in [from, to].into_iter().flatten() {
-            encode_name(bits.field, None, writer);
-            writer.u16(bits.offset);
+        let source = if is_immediate {
+            LearnSource::Immediate(Value::from_bytes(reader.take(source_bytes)?))
+        } else {
+            LearnSource::Field(decode_subfield(reader, width_bits)?)
+        };
+        let destination = match destination {
+            MATCH => LearnDestination::Match(decode_subfield(reader, width_bits)?),
+            LOAD => LearnDestination::Load(decode_subfield(reader, width_bits)?),
+            _ => LearnDestination::Output,
+        };
+        Ok(LearnSpec {
+            source,
+            destination,
+            width_bits,
+        })
+    }
+
+    fn encode(&self, writer: &mut Writer) {
+        let source = match &self.source {
+            LearnSource::Immediate(_) => IMMEDIATE,
+            LearnSource::Field(_) => 0,
+        };
+        let destination = match &self.destination {
+            LearnDestination::Match(_) => MATCH,
+            LearnDestination::Load(_) => LOAD,
+            LearnDestination::Output => OUTPUT,
+        };
+        writer.u16(self.width_bits | source | destination);
+        match &self.source {
+            LearnSource::Field(field) => encode_subfield(field, writer),
+            LearnSource::Immediate(value) => {
+                let bytes = immediate_bytes(self.width_bits);
+                let kept = value.bytes().len().min(bytes);
+                writer.zeros(bytes - kept);
+                writer.put(&value.bytes()[value.bytes().len() - kept..]);
+            }
+        }
+        match &self.destination {
+            LearnDestination::Match(field) | LearnDestination::Load(field) => {
+                encode_subfield(field, writer);
+            }
+            LearnDestination::Output => {}
         }
     }
+}
+
+fn immediate_bytes(width_bits: u16) -> usize {
+    2 * usize::from(width_bits.div_ceil(16))
+}
+
+fn decode_subfield(reader: &mut Reader<'_>, width_bits: u16) -> Result<Subfield, Refusal> {
+    let header = reader.u32()?;
+    let offset = reader.u16()?;
+    let field = Subfield::from_short(header, offset, width_bits)?;
+    field.check_source()?;
+    Ok(field)
+}
+
+fn encode_subfield(field: &Subfield, writer: &mut Writer) {
+    writer.u32(field.short_header());
+    writer.u16(field.offset);
+}
+
+pub(super) fn encode(encoder: &mut Encoder<'_>, learn: &Learn) {
+    let needs_second = learn.limit != 0 || learn.result.is_some();
+    let kind = match learn.is_second_form || needs_second {
+        true => Kind::Learn2,
+        false => Kind::Learn,
+    };
+    encoder.put(kind, |writer| {
+        writer.u16(learn.idle_timeout_s);
+        writer.u16(learn.hard_timeout_s);
+        writer.u16(learn.priority);
+        writer.u64(learn.cookie);
+        let result = if learn.result.is_some() {
+            WRITES_RESULT
+        } else {
+            0
+        };
+        writer.u16(learn.flags & !WRITES_RESULT | result);
+        writer.u8(learn.table);
+        writer.u8(0);
+        writer.u16(learn.fin_idle_timeout_s);
+        writer.u16(learn.fin_hard_timeout_s);
+        if kind == Kind::Learn2 {
+            writer.u32(learn.limit);
+            writer.u16(learn.result.map_or(0, |result| result.offset));
+            writer.u16(0);
+            if let Some(result) = &learn.result {
+                result.put_header(None, writer);
+            }
+        }
+        for spec in &learn.specs {
+            spec.encode(writer);
+        }
+    });
 }

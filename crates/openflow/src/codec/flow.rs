@@ -300,7 +300,9 @@ pub(super) fn put_mod(version: Version, flow: &FlowMod, writer: &mut Writer) {
             let cookie = Some((flow.cookie, flow.cookie_mask));
             put_nx_match(&flow.matching, cookie, at, writer);
         }
-        return flow.instructions.encode(version, writer);
+        return flow
+            .instructions
+            .encode_for(&flow.matching, version, writer);
     }
     let (cookie, mask) = match may_add(version, flow.command, flow.cookie_mask) {
         true => (flow.new_cookie, 0),
@@ -335,7 +337,8 @@ pub(super) fn put_mod(version: Version, flow: &FlowMod, writer: &mut Writer) {
         },
     );
     put_match(version, &flow.matching, writer);
-    flow.instructions.encode(version, writer);
+    flow.instructions
+        .encode_for(&flow.matching, version, writer);
 }
 
 /// The command with its table in front, if it names one.
@@ -571,7 +574,8 @@ pub(super) fn put_stats(version: Version, is_nicira: bool, flow: &FlowStats, wri
             ..Oxs::default()
         };
         oxs.with_counts(flow.counts).encode(writer);
-        flow.instructions.encode(version, writer);
+        flow.instructions
+            .encode_for(&flow.matching, version, writer);
         return writer.patch_length(start, start);
     }
     writer.u8(flow.table);
@@ -608,7 +612,8 @@ pub(super) fn put_stats(version: Version, is_nicira: bool, flow: &FlowStats, wri
     } else if version > Version::V10 {
         put_told_match(version, &flow.matching, writer);
     }
-    flow.instructions.encode(version, writer);
+    flow.instructions
+        .encode_for(&flow.matching, version, writer);
     writer.patch_length(start, start);
 }
 

@@ -303,7 +303,7 @@ pub(super) fn put_update(version: Version, update: &MonitorUpdate, writer: &mut 
                 writer.u64(*cookie);
                 super::flow::put_match(version, matching, writer);
             }
-            instructions.encode(version, writer);
+            instructions.encode_for(matching, version, writer);
         }
     }
     writer.patch_length(start, start);

@@ -145,13 +145,6 @@ impl Condition {
             writer.put(mask.bytes());
         }
     }
-
-    /// Reads one entry; `None` for a field that nobody here knows.
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Option<Condition>, Refusal> {
-        let entry = Entry::decode(reader)?;
-        let field = entry.field();
-        field.map(|field| entry.condition(field)).transpose()
-    }
 }
 
 fn decode(

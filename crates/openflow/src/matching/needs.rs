@@ -135,7 +135,7 @@ fn storage(field: FieldId, mask: Option<&Value>) -> (FieldId, u128) {
 }
 
 /// Refuses a value that no packet can have and no mask can make sense of.
-pub(super) fn check_value(condition: &Condition) -> Result<(), Refusal> {
+pub(crate) fn check_value(condition: &Condition) -> Result<(), Refusal> {
     let number = condition.value.number();
     let is_possible = match condition.field {
         FieldId::IN_PORT_OXM | FieldId::ACTSET_OUTPUT => is_port(number),

@@ -110,6 +110,7 @@ impl Reader {
             Of::Move {
                 source,
                 destination,
+                ..
             } => self.copy(*source, *destination)?,
             Of::StackPush(source) => Action::Push(subfield(*source)?),
             Of::StackPop(destination) => Action::Pop(self.written(*destination)?),
@@ -119,7 +120,7 @@ impl Reader {
                 with_ct: false,
             } => Action::Resubmit {
                 in_port: (*port != PortNumber::IN_PORT).then(|| port_id(*port)),
-                table: (*table != 0xff).then_some(TableId(*table)),
+                table: table.filter(|table| *table != 0xff).map(TableId),
             },
             Of::Clone(nested) => {
                 let outside = self.shape;
@@ -129,10 +130,6 @@ impl Reader {
             }
             Of::Note(bytes) => Action::Note(bytes[..].into()),
             Of::Exit => Action::Exit,
-            Of::WriteMetadata { value, mask } => Action::WriteMetadata {
-                value: value & mask,
-                mask: *mask,
-            },
             other => return simple_write(other).map(Some),
         }))
     }

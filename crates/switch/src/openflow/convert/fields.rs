@@ -170,11 +170,8 @@ pub(super) fn of_subfield(bits: &Subfield, shape: &Shape) -> Option<of::action::
     let first = bits.slices.first()?;
     if bits.slices.len() == 1 {
         let (field, piece) = name_of(first.field, shape)?;
-        return Some(of::action::Subfield {
-            field,
-            offset: (first.offset + piece.of_offset).checked_sub(piece.offset)?,
-            width_bits: first.width_bits,
-        });
+        let offset = (first.offset + piece.of_offset).checked_sub(piece.offset)?;
+        return Some(of::action::Subfield::new(field, offset, first.width_bits));
     }
     // Bits of several registers: the wide register that has them all.
     let holds = |pieces: &[Piece]| {
@@ -192,11 +189,8 @@ pub(super) fn of_subfield(bits: &Subfield, shape: &Shape) -> Option<of::action::
         })
     };
     let (field, offset) = wide("xreg", 8).or_else(|| wide("xxreg", 4))?;
-    Some(of::action::Subfield {
-        field,
-        offset,
-        width_bits: bits.width_bits(),
-    })
+    let width_bits = bits.width_bits();
+    Some(of::action::Subfield::new(field, offset, width_bits))
 }
 
 /// Whether a field's prerequisites say more than "Ethernet".

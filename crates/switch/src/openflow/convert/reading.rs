@@ -57,6 +57,7 @@ fn tell(action: &Action, shape: &mut Shape) -> of_action::Action {
             (Some(source), Some(destination)) => Of::Move {
                 source,
                 destination,
+                is_onf: false,
             },
             _ => untold(action),
         },
@@ -80,21 +81,20 @@ fn tell(action: &Action, shape: &mut Shape) -> of_action::Action {
         Action::PopVlan => Of::StripVlan,
         Action::PushMpls(ether_type) => Of::PushMpls(*ether_type),
         Action::PopMpls(ether_type) => Of::PopMpls(*ether_type),
-        Action::DecTtl => Of::DecTtl(vec![0]),
+        Action::DecTtl => Of::DecTtl(None),
         Action::DecMplsTtl => Of::DecMplsTtl,
         Action::Resubmit { in_port, table } => Of::Resubmit {
             port: in_port.map_or(PortNumber::IN_PORT, port_number),
-            table: table.map_or(0xff, |table| table.0),
+            table: table.map(|table| table.0),
             with_ct: false,
         },
         Action::Clone(nested) => Of::Clone(list(nested, &mut shape.clone())),
         Action::Note(bytes) => Of::Note(Bytes::copy_from_slice(bytes)),
         Action::Exit => Of::Exit,
-        Action::WriteMetadata { value, mask } => Of::WriteMetadata {
-            value: *value,
-            mask: *mask,
-        },
-        Action::WriteActions(_) | Action::ClearActions | Action::Goto(_) => untold(action),
+        Action::WriteMetadata { .. }
+        | Action::WriteActions(_)
+        | Action::ClearActions
+        | Action::Goto(_) => untold(action),
     }
 }
 
@@ -139,6 +139,7 @@ fn tell_output(output: &Output, shape: &Shape) -> of_action::Action {
                 Some(source) => Of::OutputField {
                     source,
                     max_length: u16::MAX,
+                    is_extended: false,
                 },
                 None => untold(&Action::Output(output.clone())),
             };
@@ -198,7 +199,7 @@ fn set(field: of::FieldId, value: u128, mask: Option<u128>) -> of_action::Action
         field,
         value: Value::from_number(value, field.bytes()),
         mask: mask.map(|mask| Value::from_number(mask, field.bytes())),
-        is_load: false,
+        form: of_action::SetForm::SetField,
     }
 }
 
