@@ -67,7 +67,10 @@ impl Condition {
         Action::SetField {
             field: self.field,
             value: self.value,
-            mask: self.mask.filter(|mask| !mask.is_ones()),
+            // A short mask of an option says that the bits above it stay.
+            mask: self
+                .mask
+                .filter(|mask| self.field.is_variable() || !mask.is_ones()),
             form,
         }
     }

@@ -40,7 +40,8 @@ impl Condition {
         if let Some(mask) = &self.mask {
             let all = Value::ones(self.field.width_bits(), self.field.bytes());
             let counts_all = ignores_upper_bits.contains(&self.field) && !all.exceeds(mask);
-            if mask.is_ones() || counts_all {
+            // A short mask of a tunnel's option does not name the bits above it.
+            if !self.field.is_variable() && (mask.is_ones() || counts_all) {
                 self.mask = None;
             }
         }
