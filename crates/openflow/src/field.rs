@@ -136,7 +136,12 @@ impl FieldId {
     /// actions, which prefer NXM numbers.
     pub fn header(self, version: Option<Version>) -> Header {
         let numbers = self.row().numbers;
-        let fits = |number: &&Number| version.is_some_and(|version| number.2 <= version);
+        // Nicira's experimenter numbers are written where a field has no other.
+        let is_spare =
+            |number: &Number| number.0 == Class::Experimenter(crate::NICIRA) && numbers.len() > 1;
+        let fits = |number: &&Number| {
+            version.is_some_and(|version| number.2 <= version) && !is_spare(number)
+        };
         let number = numbers.iter().rev().find(fits).unwrap_or(&numbers[0]);
         Header {
             class: number.0,

@@ -2,7 +2,7 @@
 //! and the standard's (1.4 and later).
 
 use super::stats::entry;
-use crate::action::Instructions;
+use crate::action::{Instructions, decode_actions, encode_actions_for};
 use crate::error::{ErrorCode, Refusal, refuse};
 use crate::matching::{Judgement, Match};
 use crate::message::group::ANY_GROUP;
@@ -237,8 +237,30 @@ fn decode_nx_update(
         table,
         cookie,
         matching,
-        instructions: Instructions::decode(version, *entry)?,
+        instructions: decode_told(version, *entry)?,
     })
+}
+
+/// Reads what an entry does. Nicira's form has a list of actions, in OpenFlow 1.1 and 1.2 too.
+fn decode_told(version: Version, entry: Reader<'_>) -> Result<Instructions, Refusal> {
+    match version {
+        Version::V11 | Version::V12 => Ok(Instructions {
+            apply: decode_actions(version, entry)?,
+            ..Instructions::default()
+        }),
+        _ => Instructions::decode(version, entry),
+    }
+}
+
+/// Writes what an entry does; in OpenFlow 1.1 and 1.2 the actions that it applies, because
+/// Nicira's form has no room for instructions.
+fn put_told(version: Version, matching: &Match, instructions: &Instructions, writer: &mut Writer) {
+    match version {
+        Version::V11 | Version::V12 => {
+            encode_actions_for(matching, &instructions.apply, version, writer);
+        }
+        _ => instructions.encode_for(matching, version, writer),
+    }
 }
 
 pub(super) fn put_update(version: Version, update: &MonitorUpdate, writer: &mut Writer) {
@@ -303,7 +325,7 @@ pub(super) fn put_update(version: Version, update: &MonitorUpdate, writer: &mut 
                 writer.u64(*cookie);
                 super::flow::put_match(version, matching, writer);
             }
-            instructions.encode_for(matching, version, writer);
+            put_told(version, matching, instructions, writer);
         }
     }
     writer.patch_length(start, start);

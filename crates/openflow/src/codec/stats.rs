@@ -113,15 +113,15 @@ impl Oxs {
                 put_duration(time, writer);
             }
         }
-        if let Some(flows) = self.flows {
-            header(FLOWS, 4, writer);
-            writer.u32(flows);
-        }
         for (number, count) in [(PACKETS, self.packets), (BYTES, self.bytes)] {
             if let Some(count) = count {
                 header(number, 8, writer);
                 writer.u64(count);
             }
+        }
+        if let Some(flows) = self.flows {
+            header(FLOWS, 4, writer);
+            writer.u32(flows);
         }
         writer.patch_length(start + 2, start);
         writer.pad_to_8(start);

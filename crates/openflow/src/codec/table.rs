@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::stats::entry;
 use crate::error::{ErrorCode, Refusal, refuse};
-use crate::field::{FieldId, Header};
+use crate::field::{Class, FieldId, Header};
 use crate::message::switch::{
     TableAbilities, TableConfig, TableDesc, TableFeatures, TableMod, TableStats, TableStatus,
     Vacancy, table_config,
@@ -136,12 +136,11 @@ pub(super) fn decode_stats(version: Version, body: &mut Reader<'_>) -> Result<Ta
     } else {
         body.skip(if version == Version::V10 { 3 } else { 7 })?;
         stats.name = body.text(NAME_BYTES)?;
-        // What a table can do is of no interest to a switch, whose statistics these are.
-        body.skip(match version {
-            Version::V10 => 4,
-            Version::V11 => 24,
-            _ => 64,
-        })?;
+        match version {
+            Version::V10 => body.skip(4)?,
+            Version::V11 => stats.features = Some(decode_abilities_11(body)?),
+            _ => stats.features = Some(decode_abilities_12(body)?),
+        }
         stats.max_entries = body.u32()?;
         stats.active = body.u32()?;
     }
@@ -152,7 +151,7 @@ pub(super) fn decode_stats(version: Version, body: &mut Reader<'_>) -> Result<Ta
 
 /// Bits of OpenFlow 1.0's wildcards and OpenFlow 1.1's match fields: all of them.
 const WILDCARDS_10: u32 = 0x003f_ffff;
-const MATCH_11: u32 = 0x3ff;
+const MATCH_11: u32 = 0xfbff;
 /// Instructions and actions of OpenFlow 1.1, by number: those that OpenFlow 1.2 knows.
 const INSTRUCTIONS: u32 = 0b11_1110;
 
@@ -182,11 +181,64 @@ fn action_bits(actions: &[u16]) -> u32 {
     bits.fold(0, |bits, number| bits | 1 << number)
 }
 
+/// The actions that bits name, by OpenFlow 1.1's numbers.
+fn actions_of(bits: u32) -> Vec<u16> {
+    (0..32).filter(|number| bits & 1 << number != 0).collect()
+}
+
+/// Reads what a table of OpenFlow 1.1 can do. Which fields it matches is not read: bits stand
+/// for them that no other version has.
+fn decode_abilities_11(body: &mut Reader<'_>) -> Result<Box<TableFeatures>, Refusal> {
+    body.skip(8)?;
+    let mut features = Box::<TableFeatures>::default();
+    features.of_entries.instructions = body.u32()?;
+    features.of_entries.write_actions = actions_of(body.u32()?);
+    features.of_entries.apply_actions = actions_of(body.u32()?);
+    features.config = body.u32()?;
+    Ok(features)
+}
+
+/// Reads what a table of OpenFlow 1.2 can do.
+fn decode_abilities_12(body: &mut Reader<'_>) -> Result<Box<TableFeatures>, Refusal> {
+    let fields_of = |bits: u64| -> Vec<FieldId> {
+        let numbers = (0..64).filter(|number| bits & 1 << number != 0);
+        let field = |number| {
+            FieldId::of(Header {
+                class: Class::Oxm,
+                number,
+                has_mask: false,
+                length: 0,
+            })
+        };
+        numbers.filter_map(field).collect()
+    };
+    let mut features = Box::<TableFeatures>::default();
+    features.matches = fields_of(body.u64()?);
+    features.wildcards = fields_of(body.u64()?);
+    features.of_entries.write_actions = actions_of(body.u32()?);
+    features.of_entries.apply_actions = actions_of(body.u32()?);
+    features.of_entries.write_set_fields = fields_of(body.u64()?);
+    features.of_entries.apply_set_fields = fields_of(body.u64()?);
+    features.metadata_match = body.u64()?;
+    features.metadata_write = body.u64()?;
+    features.of_entries.instructions = body.u32()?;
+    features.config = body.u32()?;
+    Ok(features)
+}
+
+/// The instructions that a table has: all of them, if it does not say.
+fn told_instructions(stats: &TableStats) -> u32 {
+    let features = stats.features.as_deref();
+    features.map_or(INSTRUCTIONS, |features| {
+        features.of_entries.instructions & INSTRUCTIONS
+    })
+}
+
 fn put_abilities_11(stats: &TableStats, writer: &mut Writer) {
     let features = stats.features.as_deref().cloned().unwrap_or_default();
     writer.u32(MATCH_11);
     writer.u32(MATCH_11);
-    writer.u32(INSTRUCTIONS);
+    writer.u32(told_instructions(stats));
     writer.u32(action_bits(&features.of_entries.write_actions));
     writer.u32(action_bits(&features.of_entries.apply_actions));
     writer.u32(features.config);
@@ -197,7 +249,7 @@ fn put_abilities_12(stats: &TableStats, writer: &mut Writer) {
     let bits = |fields: &[FieldId]| {
         let numbers = fields.iter().filter_map(|field| {
             let header = field.header(Some(Version::V12));
-            (header.class == crate::field::Class::Oxm).then_some(header.number)
+            (header.class == Class::Oxm).then_some(header.number)
         });
         numbers.fold(0_u64, |bits, number| bits | 1 << number.min(63))
     };
@@ -209,7 +261,7 @@ fn put_abilities_12(stats: &TableStats, writer: &mut Writer) {
     writer.u64(bits(&features.of_entries.apply_set_fields));
     writer.u64(features.metadata_match);
     writer.u64(features.metadata_write);
-    writer.u32(INSTRUCTIONS);
+    writer.u32(told_instructions(stats));
     writer.u32(features.config);
 }
 
@@ -369,23 +421,23 @@ fn put_abilities(version: Version, side: u16, abilities: &TableAbilities, writer
         writer.put(&abilities.next_tables);
     });
     let lists = [
-        (WRITE_ACTIONS, &abilities.write_actions),
-        (APPLY_ACTIONS, &abilities.apply_actions),
+        (
+            (WRITE_ACTIONS, &abilities.write_actions),
+            (WRITE_SET_FIELD, &abilities.write_set_fields),
+        ),
+        (
+            (APPLY_ACTIONS, &abilities.apply_actions),
+            (APPLY_SET_FIELD, &abilities.apply_set_fields),
+        ),
     ];
-    for (kind, ids) in lists {
-        property::encode(kind + side, writer, |writer| {
+    for ((actions, ids), (set_fields, fields)) in lists {
+        property::encode(actions + side, writer, |writer| {
             for id in ids {
                 writer.u16(*id);
                 writer.u16(4);
             }
         });
-    }
-    let lists = [
-        (WRITE_SET_FIELD, &abilities.write_set_fields),
-        (APPLY_SET_FIELD, &abilities.apply_set_fields),
-    ];
-    for (kind, fields) in lists {
-        put_fields(version, kind + side, fields, |_| false, writer);
+        put_fields(version, set_fields + side, fields, |_| false, writer);
     }
 }
 
