@@ -102,11 +102,11 @@ pub(super) enum Owner {
 pub(super) enum Shape {
     /// A header alone.
     Void,
-    /// A number of so many bytes, aligned to its size.
+    /// A number of this many bytes, aligned to its size.
     Number(u8),
-    /// Exactly so many bytes, with the header.
+    /// Exactly this many bytes, with the header.
     Fixed(u8),
-    /// At least so many bytes, with the header.
+    /// At least this many bytes, with the header.
     Open(u8),
 }
 
