@@ -1,6 +1,9 @@
 //! Tests of the configuration: accepted texts, and the errors of refused ones.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use thalweg_control::openflow::{Address, FailMode, Remote, Version};
 
 use super::*;
 
@@ -39,6 +42,21 @@ cache_entries = 100
 learning_probability = 0.5
 [v2p.attached]
 p1 = "10.9.0.1"
+[openflow]
+listen = ["punix:br0.mgmt", "ptcp:6653:0.0.0.0"]
+snoop = ["unix:br0.snoop"]
+controllers = ["tcp:10.0.0.9", "ssl:ctl.example:6640", "unix:ctl.sock"]
+fail_mode = "standalone"
+protocols = ["OpenFlow10", "OpenFlow13"]
+datapath_id = "00000000000000ab"
+certificate = "sw.pem"
+key = "sw.key"
+authorities = "ca.pem"
+insecure = true
+probe_interval_us = "2s"
+max_backoff_us = "4s"
+packet_in_rate = 1000
+max_connections = 9
 [[port]]
 number = 1
 name = "p1"
@@ -147,6 +165,91 @@ fn everything_can_be_said() {
         .collect();
     assert_eq!(attached, [(1, "10.9.0.1".to_owned())]);
     assert_eq!(part.seed, 7);
+}
+
+#[test]
+fn everything_of_openflow_can_be_said() {
+    let settings = parse(EVERYTHING).expect("it is right").openflow;
+    let settings = settings.expect("it was said");
+    assert_eq!(settings.datapath_id, 0xab);
+    let server = &settings.server;
+    let texts = |list: &[Address]| list.iter().map(Address::to_string).collect::<Vec<_>>();
+    assert_eq!(
+        texts(&server.listen),
+        ["unix:etc/br0.mgmt", "tcp:0.0.0.0:6653"]
+    );
+    assert_eq!(texts(&server.snoop), ["unix:etc/br0.snoop"]);
+    let controllers: Vec<_> = server.controllers.iter().map(Remote::to_string).collect();
+    assert_eq!(
+        controllers,
+        [
+            "tcp:10.0.0.9:6653",
+            "tls:ctl.example:6640",
+            "unix:etc/ctl.sock"
+        ]
+    );
+    assert_eq!(server.fail_mode, FailMode::Standalone);
+    let versions: Vec<Version> = server.versions.iter().collect();
+    assert_eq!(versions, [Version::V10, Version::V13]);
+    let tls = server.tls.as_ref().expect("its files were said");
+    assert_eq!(tls.client_authorities, PathBuf::from("etc/ca.pem"));
+    assert!(server.allows_remote);
+    assert_eq!(server.probe_interval, Some(Duration::from_secs(2)));
+    assert_eq!(server.max_backoff, Duration::from_secs(4));
+    assert_eq!((server.packet_rate, server.connections), (Some(1000), 9));
+}
+
+#[test]
+fn openflow_has_safe_defaults() {
+    let config = parse(&format!("{PORT}[openflow]")).expect("it is right");
+    let settings = config.openflow.expect("it was said");
+    let listen: Vec<_> = settings
+        .server
+        .listen
+        .iter()
+        .map(Address::to_string)
+        .collect();
+    assert_eq!(listen, [format!("unix:etc/{}.mgmt", config.name)]);
+    assert!(!settings.server.allows_remote && settings.datapath_id != 0);
+    assert!(parse(PORT).expect("it is right").openflow.is_none());
+    let remote =
+        format!("{PORT}[openflow]\ncontrollers = [\"tcp:10.0.0.1\"]\nprobe_interval_us = 0");
+    let server = parse(&remote)
+        .expect("it is right")
+        .openflow
+        .expect("it was said")
+        .server;
+    // A switch that has controllers listens where it is told to.
+    assert_eq!((server.listen.len(), server.probe_interval), (0, None));
+}
+
+#[test]
+fn faults_in_openflow_have_a_place_and_advice() {
+    for (said_wrong, advice) in [
+        ("listen = [\"x\"]", "write punix:PATH"),
+        ("controllers = [\"http://x\"]", "write"),
+        ("fail_mode = \"open\"", "write \"secure\" or \"standalone\""),
+        ("protocols = [\"OpenFlow16\"]", "OpenFlow15"),
+        ("datapath_id = \"ab\"", "write 16 hexadecimal digits"),
+        ("key = \"k\"", "give all three"),
+        ("max_connections = 0", "must be"),
+        ("in_band = true", "expected"),
+    ] {
+        let said = error(&format!("{PORT}[openflow]\n{said_wrong}"));
+        assert!(
+            said.starts_with("br0.toml:") && said.contains(advice),
+            "{said_wrong}: {said}"
+        );
+    }
+}
+
+#[test]
+fn a_change_of_openflow_waits_for_the_next_start() {
+    let running = parse(&format!("{PORT}[openflow]")).expect("it is right");
+    let said = format!("{PORT}[openflow]\nfail_mode = \"standalone\"");
+    let mut next = parse(&said).expect("it is right");
+    assert_eq!(next.keep_what_is_fixed(&running), ["[openflow]"]);
+    assert_eq!(next.openflow, running.openflow);
 }
 
 #[test]
@@ -459,7 +562,7 @@ fn a_file_that_is_no_text_is_told_so() {
 
 #[test]
 fn what_is_not_there_yet_is_refused_by_name() {
-    for section in ["openflow", "metrics", "dashboard"] {
+    for section in ["metrics", "dashboard"] {
         let said = error(&format!("{PORT}[{section}]\nlisten = \"x\""));
         let expected = format!("[{section}] is not supported yet; remove the section");
         assert!(
