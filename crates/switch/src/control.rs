@@ -167,15 +167,25 @@ impl Switch {
         self.sum(answers)
     }
 
-    /// Reports of ended rules that asked for it, since the last call.
+    /// Reports of ended rules that asked for it, since the last call; none where OpenFlow
+    /// drives the switch, which tells its controllers.
     pub fn take_removals(&mut self) -> Vec<Removal> {
+        match self.desk {
+            Some(_) => Vec::new(),
+            None => self.collect_removals(),
+        }
+    }
+
+    /// The same for whoever drives the switch.
+    pub(crate) fn collect_removals(&mut self) -> Vec<Removal> {
         self.settle();
         self.upkeep.take_removals()
     }
 
-    /// Whether ended rules wait to be reported.
-    pub(crate) fn has_removals(&self) -> bool {
-        self.upkeep.has_removals()
+    /// Whether ended rules wait to be reported, perhaps until their counts are known.
+    pub(crate) fn may_have_removals(&self) -> bool {
+        let mut unsettled = self.unsettled.iter();
+        self.upkeep.has_removals() || unsettled.any(|change| !change.delta.removed.is_empty())
     }
 
     /// Makes the walks that workers have requested.

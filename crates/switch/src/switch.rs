@@ -374,8 +374,17 @@ impl Switch {
         }
     }
 
-    /// Packets for the controller since the last call.
+    /// Packets for the controller since the last call; none where OpenFlow drives the switch,
+    /// which has controllers of its own.
     pub fn take_packet_ins(&mut self) -> Vec<PacketIn> {
+        match self.desk {
+            Some(_) => Vec::new(),
+            None => self.collect_packet_ins(),
+        }
+    }
+
+    /// The same for whoever drives the switch.
+    pub(crate) fn collect_packet_ins(&mut self) -> Vec<PacketIn> {
         self.packet_ins.try_iter().collect()
     }
 }

@@ -49,7 +49,8 @@ pub mod flags {
     pub const INSTRUCTIONS: u16 = 1 << 4;
     /// Tells the controller's own changes in full instead of in short.
     pub const NO_ABBREV: u16 = 1 << 5;
-    /// Tells only the controller's own changes.
+    /// Tells only the controller's own changes, says the standard; Open vSwitch means what
+    /// [`NO_ABBREV`] says.
     pub const ONLY_OWN: u16 = 1 << 6;
 }
 

@@ -125,7 +125,10 @@ impl Switch {
     }
 
     fn tell_packets(&mut self) {
-        let packets = self.take_packet_ins();
+        let packets = self.collect_packet_ins();
+        if packets.is_empty() {
+            return;
+        }
         let fields = self.pipeline().fields().clone();
         for packet in packets {
             let event = packets::event_of(&fields, packet);
@@ -140,10 +143,10 @@ impl Switch {
     }
 
     fn tell_removals(&mut self) {
-        if !self.has_removals() {
+        if !self.may_have_removals() {
             return;
         }
-        for removal in self.take_removals() {
+        for removal in self.collect_removals() {
             self.announce(Event::FlowRemoved(Box::new(flow_removed(&removal))));
         }
     }

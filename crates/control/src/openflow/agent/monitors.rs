@@ -19,6 +19,9 @@ use crate::openflow::target::{FlowEvent, Target};
 
 /// Bytes of output after which a connection's monitors pause.
 const PAUSE_BYTES: usize = 512 << 10;
+/// Flags that have a connection's own changes told in full. As in Open vSwitch, the second does
+/// not leave out those of others: `ovs-ofctl monitor` sets it for the first.
+const IN_FULL: u16 = flags::NO_ABBREV | flags::ONLY_OWN;
 /// Entries read at a time.
 const SLICE: usize = 256;
 
@@ -187,8 +190,8 @@ fn update(
     }
 }
 
-/// Whether a monitor is about an event; `is_own` for the connection's own changes.
-fn is_about(monitor: &MonitorRequest, event: &FlowEvent, is_own: bool) -> bool {
+/// Whether a monitor is about an event.
+fn is_about(monitor: &MonitorRequest, event: &FlowEvent) -> bool {
     let flag = match event.event {
         MonitorEvent::Initial => flags::INITIAL,
         MonitorEvent::Added => flags::ADD,
@@ -197,7 +200,6 @@ fn is_about(monitor: &MonitorRequest, event: &FlowEvent, is_own: bool) -> bool {
     };
     let flow = &event.flow;
     monitor.flags & flag != 0
-        && (is_own || monitor.flags & flags::ONLY_OWN == 0)
         && (monitor.table == 0xff || monitor.table == flow.table)
         && (monitor.out_port == PortNumber::ANY || sends_to(&flow.instructions, monitor.out_port))
         && is_within(&flow.matching, &monitor.matching)
@@ -251,12 +253,11 @@ impl Link {
         let mut updates = Vec::new();
         for event in events {
             let mut about = self.monitors.values();
-            let Some(monitor) = about.find(|monitor| is_about(monitor, event, own.is_some()))
-            else {
+            let Some(monitor) = about.find(|monitor| is_about(monitor, event)) else {
                 continue;
             };
             match own {
-                Some(xid) if monitor.flags & flags::NO_ABBREV == 0 => {
+                Some(xid) if monitor.flags & IN_FULL == 0 => {
                     if updates.last() != Some(&MonitorUpdate::Abbreviated(xid)) {
                         updates.push(MonitorUpdate::Abbreviated(xid));
                     }

@@ -1,0 +1,531 @@
+//! `ovs-ofctl` drives `thalweg run`. Needs Open vSwitch's programs, no privileges.
+//!
+//! Ports are sinks, so that packets come from packet-outs only, and counts are exact.
+
+mod program;
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use program::Program;
+use rustix::process::Signal;
+
+const VERSIONS: [&str; 6] = [
+    "OpenFlow10",
+    "OpenFlow11",
+    "OpenFlow12",
+    "OpenFlow13",
+    "OpenFlow14",
+    "OpenFlow15",
+];
+
+/// An IPv4 packet with UDP, from 10.0.0.1 to 10.0.0.2, of 59 bytes.
+const PACKET: &str = "00010203040506070809aabb08004500001c00000000401166cf0a0000010a000002\
+                      00010002000800004141414141414141414141414141414141";
+
+/// A running switch with two ports that swallow what they get.
+struct Switch {
+    folder: tempfile::TempDir,
+    program: Program,
+}
+
+impl Switch {
+    fn start(openflow: &str) -> Switch {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ports = (1..=2).map(|number| {
+            format!("[[port]]\nnumber = {number}\nname = \"p{number}\"\nkind = \"memory\"\n")
+        });
+        let ports: String = ports.collect();
+        let text = format!("[switch]\nname = \"br0\"\n{ports}[openflow]\n{openflow}\n");
+        std::fs::write(folder.path().join("br0.toml"), text).expect("it is written");
+        let program = Program::start_json(&folder.path().join("br0.toml"));
+        program.wait_for("ready");
+        Switch { folder, program }
+    }
+
+    fn target(&self) -> String {
+        format!("unix:{}", self.folder.path().join("br0.mgmt").display())
+    }
+
+    /// Runs a command of `ovs-ofctl` on the switch; output and errors in one.
+    fn ask(&self, version: &str, command: &[&str], arguments: &[&str]) -> (bool, String) {
+        let mut program = ofctl(self.folder.path());
+        program.args(["-O", version]).args(command);
+        program.arg(self.target()).args(arguments);
+        let output = program.output().expect("ovs-ofctl runs");
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8(text).expect("it is text");
+        (output.status.success(), text)
+    }
+
+    /// The same for a command that must succeed.
+    fn ok(&self, version: &str, command: &[&str], arguments: &[&str]) -> String {
+        let (is_done, text) = self.ask(version, command, arguments);
+        assert!(is_done, "{version} {command:?} {arguments:?}: {text}");
+        text
+    }
+
+    /// The error that a command must have.
+    fn error(&self, version: &str, command: &[&str], arguments: &[&str]) -> String {
+        let (is_done, text) = self.ask(version, command, arguments);
+        assert!(
+            !is_done || text.contains("OFPT_ERROR"),
+            "{command:?} {arguments:?}: {text}"
+        );
+        let name = text.split("): ").nth(1).unwrap_or(&text);
+        name.lines().next().unwrap_or_default().to_owned()
+    }
+
+    /// The rules, sorted, without counts and the reply's first line.
+    fn flows(&self, version: &str) -> Vec<String> {
+        lines(&self.ok(version, &["--no-stats", "dump-flows"], &[]))
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text).expect("it is written");
+        path.display().to_string()
+    }
+
+    fn stop(self) {
+        assert_eq!(self.program.end(Signal::INT).status, Some(0));
+    }
+}
+
+fn ofctl(folder: &Path) -> Command {
+    let mut command = Command::new("ovs-ofctl");
+    command.env("OVS_RUNDIR", folder).env("OVS_LOGDIR", folder);
+    command.args(["--timeout", "20"]);
+    command
+}
+
+fn lines(text: &str) -> Vec<String> {
+    let entries = text.lines().filter(|line| !line.contains(" reply ("));
+    let mut entries: Vec<String> = entries.map(|line| line.trim().to_owned()).collect();
+    entries.sort();
+    entries
+}
+
+/// Rules that every version can say.
+const COMMON: &str = "\
+priority=10,tcp,nw_src=10.0.0.0/8,nw_dst=10.1.2.3,tp_dst=80,actions=mod_nw_dst:1.2.3.4,output:2
+priority=11,in_port=1,dl_vlan=5,actions=strip_vlan,NORMAL
+priority=12,in_port=1,dl_vlan=5,dl_vlan_pcp=3,actions=IN_PORT
+priority=13,dl_src=00:11:22:33:44:55,dl_dst=ff:ff:ff:ff:ff:ff,actions=FLOOD
+priority=14,arp,arp_tpa=10.0.0.1,arp_op=1,actions=CONTROLLER:65535
+priority=15,icmp,icmp_type=8,icmp_code=0,actions=LOCAL
+priority=16,udp,nw_tos=32,tp_src=53,actions=mod_dl_src:00:00:00:00:00:01,ALL
+priority=17,vlan_tci=0x0000,actions=drop
+cookie=0x123456789abcdef0,idle_timeout=60,hard_timeout=70,priority=18,sctp,actions=output:1
+";
+
+/// Rules that need fields as a list: NXM or OXM.
+const LISTED: &str = "\
+table=1,priority=1,ipv6,ipv6_src=fe80::/64,ipv6_dst=2001:db8::1,actions=output:1
+table=1,priority=2,tcp6,tp_dst=0x100/0xff00,actions=dec_ttl,output:2
+table=1,priority=3,icmp6,icmp_type=135,nd_target=fe80::1,nd_sll=00:00:00:00:00:01,actions=output:1
+table=2,reg0=0x5/0xff,metadata=0x7,actions=move:NXM_NX_REG0[0..15]->NXM_NX_REG1[16..31],resubmit(,3)
+table=2,tun_id=0x77,actions=push:NXM_NX_REG0[],pop:NXM_NX_REG2[],output:NXM_NX_REG3[0..15]
+table=3,ip,ip_frag=later,actions=note:01.02.03.04.05.06,exit
+table=3,priority=4,tcp,tcp_flags=+syn-ack,actions=clone(mod_dl_dst:00:00:00:00:00:05,output:1),output:2
+table=253,actions=controller(reason=no_match,max_len=100,id=3)
+table=9,send_flow_rem,ip,nw_ttl=1,nw_ecn=2,actions=controller(userdata=01.02.03)
+";
+
+#[test]
+fn what_is_loaded_is_what_is_dumped_in_every_version() {
+    let switch = Switch::start("");
+    for version in VERSIONS {
+        let mut rules = COMMON.to_owned();
+        if !matches!(version, "OpenFlow11") {
+            rules.push_str(LISTED);
+        }
+        if matches!(version, "OpenFlow13" | "OpenFlow14" | "OpenFlow15") {
+            rules.push_str("table=4,mpls,mpls_label=7,mpls_bos=1,actions=pop_mpls:0x0800\n");
+            rules.push_str(
+                "table=5,ip,actions=push_vlan:0x8100,set_field:4101->vlan_vid,output:1\n",
+            );
+            rules.push_str("table=6,ip,actions=write_actions(output:2),goto_table:7\n");
+            rules.push_str("table=7,actions=write_metadata:0x1/0xff,goto_table:8\n");
+            rules.push_str("table=8,actions=output:1,clear_actions,goto_table:9\n");
+        }
+        let file = switch.write("rules", &rules);
+        // OpenFlow 1.1 has no number for all tables.
+        switch.ok("OpenFlow13", &["del-flows"], &[]);
+        switch.ok(version, &["add-flows"], &[&file]);
+        let count = rules.lines().count();
+        assert_eq!(switch.flows(version).len(), count, "{version}");
+        let diff = switch.ok(version, &["diff-flows"], &[&file]);
+        assert_eq!(diff, "", "{version}");
+        let aggregate = switch.ok(version, &["dump-aggregate"], &[]);
+        assert!(
+            aggregate.contains(&format!("flow_count={count}")),
+            "{aggregate}"
+        );
+    }
+    switch.stop();
+}
+
+#[test]
+fn rules_are_modified_and_deleted_strictly_and_loosely() {
+    let switch = Switch::start("");
+    let add = |flow: &str| switch.ok("OpenFlow13", &["add-flow"], &[flow]);
+    add("cookie=0x1,priority=5,ip,actions=output:1");
+    add("cookie=0x12,priority=6,tcp,actions=output:1");
+    add("cookie=0x3,priority=7,arp,actions=output:2");
+    add("table=1,cookie=0x3,priority=7,arp,actions=output:2");
+    let mod_flows = |options: &[&str], flow: &str| {
+        let command = [options, &["mod-flows"]].concat();
+        switch.ok("OpenFlow13", &command, &[flow])
+    };
+    mod_flows(&[], "ip,actions=output:2");
+    mod_flows(&["--strict"], "priority=7,arp,actions=NORMAL");
+    // A modification of OpenFlow 1.3 that finds nothing does nothing.
+    mod_flows(&["--strict"], "priority=8,arp,actions=FLOOD");
+    assert_eq!(
+        switch.flows("OpenFlow13"),
+        [
+            "cookie=0x1, priority=5,ip actions=output:2",
+            "cookie=0x12, priority=6,tcp actions=output:2",
+            "cookie=0x3, priority=7,arp actions=NORMAL",
+            "cookie=0x3, table=1, priority=7,arp actions=output:2",
+        ]
+    );
+    // One of OpenFlow 1.0 adds it.
+    switch.ok(
+        "OpenFlow10",
+        &["--strict", "mod-flows"],
+        &["priority=8,arp,actions=FLOOD"],
+    );
+    let dump =
+        |filter: &str| lines(&switch.ok("OpenFlow13", &["--no-stats", "dump-flows"], &[filter]));
+    assert_eq!(dump("cookie=0x2/0x2").len(), 3);
+    assert_eq!(dump("out_port=2").len(), 3);
+    assert_eq!(dump("table=1").len(), 1);
+    assert_eq!(dump("tcp").len(), 1);
+    switch.ok("OpenFlow13", &["del-flows"], &["cookie=0x2/0x2,table=0"]);
+    assert_eq!(switch.flows("OpenFlow13").len(), 3);
+    switch.ok(
+        "OpenFlow13",
+        &["--strict", "del-flows"],
+        &["priority=1,arp"],
+    );
+    switch.ok(
+        "OpenFlow13",
+        &["--strict", "del-flows"],
+        &["priority=8,arp"],
+    );
+    switch.ok("OpenFlow13", &["del-flows"], &["out_port=1"]);
+    assert_eq!(switch.flows("OpenFlow13").len(), 2);
+    switch.ok("OpenFlow10", &["del-flows"], &[]);
+    assert!(switch.flows("OpenFlow13").is_empty());
+    switch.stop();
+}
+
+#[test]
+fn a_bundle_is_done_whole_or_not_at_all() {
+    let switch = Switch::start("");
+    for version in ["OpenFlow13", "OpenFlow14", "OpenFlow15"] {
+        let first = switch.write(
+            "first",
+            "priority=1,ip,actions=output:1\npriority=2,arp,actions=output:2\n",
+        );
+        switch.ok(version, &["--bundle", "replace-flows"], &[&first]);
+        let before = switch.flows(version);
+        assert_eq!(before.len(), 2);
+        // The third message names a group that does not exist.
+        let bad = switch.write(
+            "bad",
+            "flow delete\nflow add priority=3,tcp,actions=output:1\nflow add priority=4,udp,actions=group:77\n\
+             flow add priority=5,ip,actions=output:1\n",
+        );
+        let (is_done, text) = switch.ask(version, &["bundle"], &[&bad]);
+        assert!(!is_done, "{text}");
+        assert!(
+            text.contains("OFPBAC_BAD_OUT_GROUP") && text.contains("OFPBFC_MSG_FAILED"),
+            "{text}"
+        );
+        assert_eq!(switch.flows(version), before);
+        // A group and the rule that uses it come together.
+        let good = switch.write(
+            "good",
+            "group delete\ngroup add group_id=77,type=all,bucket=output:1\n\
+             flow add priority=4,udp,actions=group:77\n",
+        );
+        switch.ok(version, &["bundle"], &[&good]);
+        assert_eq!(switch.flows(version).len(), 3);
+        switch.ok(version, &["del-groups"], &[]);
+        assert_eq!(switch.flows(version), before);
+    }
+    switch.stop();
+}
+
+#[test]
+fn groups_and_their_buckets_are_read_back() {
+    let switch = Switch::start("");
+    for version in VERSIONS {
+        switch.ok(version, &["del-groups"], &[]);
+        let groups = [
+            "group_id=1,type=select,bucket=weight:5,output:1,bucket=weight:7,output:2",
+            "group_id=2,type=ff,bucket=watch_port:1,output:1,bucket=watch_port:2,output:2",
+            "group_id=3,type=indirect,bucket=output:1",
+            "group_id=4,type=all,bucket=output:1,bucket=output:2",
+        ];
+        for group in groups {
+            switch.ok(version, &["add-group"], &[group]);
+        }
+        let error = switch.error(version, &["add-group"], &[groups[0]]);
+        assert_eq!(error, "OFPGMFC_GROUP_EXISTS");
+        let told = lines(&switch.ok(version, &["dump-groups"], &[]));
+        assert_eq!(told.len(), 4, "{told:?}");
+        assert!(told[0].contains("weight:5,actions=output:1"), "{told:?}");
+        assert!(
+            told[1].contains("watch_port:2,actions=output:2"),
+            "{told:?}"
+        );
+        switch.ok(
+            version,
+            &["mod-group"],
+            &["group_id=3,type=all,bucket=output:2"],
+        );
+        let error = switch.error(
+            version,
+            &["mod-group"],
+            &["group_id=9,type=all,bucket=output:2"],
+        );
+        assert_eq!(error, "OFPGMFC_UNKNOWN_GROUP");
+        let stats = switch.ok(version, &["dump-group-stats"], &[]);
+        assert!(
+            stats.contains("group_id=1") && stats.contains("bucket1:"),
+            "{stats}"
+        );
+    }
+    let hashed = "group_id=5,type=select,selection_method=hash,fields(ip_src,tcp_dst),\
+                  bucket=bucket_id:1,weight:5,output:1";
+    switch.ok("OpenFlow15", &["add-group"], &[hashed]);
+    let insert = "group_id=5,command_bucket_id=last,bucket=bucket_id=7,weight:3,output:2";
+    switch.ok("OpenFlow15", &["insert-buckets"], &[insert]);
+    let error = switch.error("OpenFlow15", &["insert-buckets"], &[insert]);
+    assert_eq!(error, "OFPGMFC_BUCKET_EXISTS");
+    switch.ok(
+        "OpenFlow15",
+        &["remove-buckets"],
+        &["group_id=5,command_bucket_id=1"],
+    );
+    let told = switch.ok("OpenFlow15", &["dump-groups"], &["5"]);
+    let expected = "group_id=5,type=select,selection_method=hash,fields(ip_src,tcp_dst),\
+                    bucket=bucket_id:7,weight:3,actions=output:2";
+    assert!(told.contains(expected), "{told}");
+    switch.stop();
+}
+
+#[test]
+fn meters_tables_and_ports_are_set_and_read_back() {
+    let switch = Switch::start("");
+    let version = "OpenFlow14";
+    let meter = "meter=1,kbps,burst,stats,bands=type=drop,rate=1000,burst_size=10";
+    switch.ok(version, &["add-meter"], &[meter]);
+    let error = switch.error(version, &["add-meter"], &[meter]);
+    assert_eq!(error, "OFPMMFC_METER_EXISTS");
+    let told = switch.ok(version, &["dump-meters"], &[]);
+    assert!(told.contains("type=drop rate=1000 burst_size=10"), "{told}");
+    assert!(
+        switch
+            .ok(version, &["meter-stats"], &[])
+            .contains("meter:1")
+    );
+    switch.ok(version, &["del-meters"], &[]);
+    assert!(
+        !switch
+            .ok(version, &["dump-meters"], &[])
+            .contains("meter=1")
+    );
+    switch.ok(version, &["mod-table"], &["0", "evict"]);
+    assert!(
+        switch
+            .ok(version, &["dump-table-desc"], &[])
+            .contains("eviction=on")
+    );
+    assert!(
+        switch
+            .ok(version, &["dump-table-features"], &[])
+            .contains("table 253")
+    );
+    switch.ok("OpenFlow10", &["mod-port"], &["p1", "no-flood"]);
+    switch.ok(version, &["mod-port"], &["2", "down"]);
+    let told = switch.ok("OpenFlow10", &["show"], &[]);
+    assert!(
+        told.contains("NO_FLOOD") && told.contains("PORT_DOWN"),
+        "{told}"
+    );
+    assert!(told.contains("n_tables:254"), "{told}");
+    let ports = switch.ok(version, &["dump-ports"], &[]);
+    assert!(ports.contains("2 ports"), "{ports}");
+    switch.stop();
+}
+
+#[test]
+fn what_the_switch_cannot_do_has_the_standards_error() {
+    let switch = Switch::start("");
+    let cases = [
+        ("conj_id=1,actions=output:1", "OFPBMC_BAD_FIELD"),
+        ("ip,actions=ct(commit)", "OFPBAC_BAD_VENDOR_TYPE"),
+        ("actions=learn(table=1)", "OFPBAC_BAD_VENDOR_TYPE"),
+        ("actions=controller(pause)", "OFPBAC_BAD_VENDOR_TYPE"),
+        ("actions=meter:1,output:1", "OFPBIC_UNSUP_INST"),
+        ("actions=group:5", "OFPBAC_BAD_OUT_GROUP"),
+        ("table=254,actions=output:1", "OFPFMFC_EPERM"),
+    ];
+    for (flow, expected) in cases {
+        assert_eq!(
+            switch.error("OpenFlow13", &["add-flow"], &[flow]),
+            expected,
+            "{flow}"
+        );
+    }
+    switch.ok(
+        "OpenFlow13",
+        &["add-flow"],
+        &["priority=5,ip,actions=output:1"],
+    );
+    let overlap = "check_overlap,priority=5,ip,nw_dst=10.0.0.1,actions=output:1";
+    assert_eq!(
+        switch.error("OpenFlow13", &["add-flow"], &[overlap]),
+        "OFPFMFC_OVERLAP"
+    );
+    assert_eq!(switch.flows("OpenFlow13").len(), 1);
+    switch.stop();
+}
+
+/// `ovs-ofctl monitor` in the background; its output goes to a file.
+struct Monitor {
+    child: Child,
+    file: std::path::PathBuf,
+}
+
+impl Monitor {
+    fn start(switch: &Switch, version: &str) -> Monitor {
+        let file = switch.folder.path().join(format!("monitor-{version}"));
+        let output = std::fs::File::create(&file).expect("a file");
+        let errors = output.try_clone().expect("a second handle");
+        let mut command = Command::new("ovs-ofctl");
+        command.env("OVS_RUNDIR", switch.folder.path());
+        command.args([
+            "-O",
+            version,
+            "monitor",
+            &switch.target(),
+            "65534",
+            "watch:",
+        ]);
+        command.stdin(Stdio::null()).stdout(output).stderr(errors);
+        let child = command.spawn().expect("ovs-ofctl runs");
+        let monitor = Monitor { child, file };
+        // The reply to the monitor's request says that it is listening.
+        monitor.wait_for("FLOW_MONITOR");
+        monitor
+    }
+
+    fn wait_for(&self, text: &str) -> String {
+        let begun = Instant::now();
+        loop {
+            let told = std::fs::read_to_string(&self.file).unwrap_or_default();
+            if told.contains(text) {
+                return told;
+            }
+            assert!(
+                begun.elapsed() < Duration::from_secs(20),
+                "no {text} in {told}"
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn controllers_hear_of_packets_rules_and_ports() {
+    let switch = Switch::start("");
+    for version in VERSIONS {
+        switch.ok("OpenFlow13", &["del-flows"], &[]);
+        let monitor = Monitor::start(&switch, version);
+        let add = |flow: &str| switch.ok("OpenFlow13", &["add-flow"], &[flow]);
+        add("cookie=0x9,priority=3,udp,actions=load:5->NXM_NX_REG3[],controller(userdata=0a.0b)");
+        // A register is told if some rule reads it.
+        add("table=1,reg3=5,actions=drop");
+        let out = format!("in_port=1,packet={PACKET},actions=resubmit(,0)");
+        switch.ok("OpenFlow13", &["packet-out"], &[&out]);
+        let told = monitor.wait_for("PACKET_IN");
+        assert!(
+            told.contains("in_port=1 (via action) data_len=59"),
+            "{version}: {told}"
+        );
+        assert!(told.contains("cookie=0x9"), "{version}: {told}");
+        assert!(told.contains("reg3=0x5"), "{version}: {told}");
+        assert!(told.contains("userdata=0a.0b"), "{version}: {told}");
+        let dump = switch.ok("OpenFlow13", &["dump-flows"], &[]);
+        assert!(dump.contains("n_packets=1, n_bytes=59"), "{dump}");
+        switch.ok("OpenFlow13", &["mod-flows"], &["udp,actions=output:2"]);
+        switch.ok("OpenFlow13", &["del-flows"], &["udp"]);
+        let told = monitor.wait_for("reason=delete");
+        for event in ["event=ADDED", "event=MODIFIED"] {
+            assert!(told.contains(event), "{version}: no {event} in {told}");
+        }
+        switch.ok("OpenFlow10", &["mod-port"], &["1", "no-flood"]);
+        monitor.wait_for("OFPT_PORT_STATUS");
+        switch.ok("OpenFlow10", &["mod-port"], &["1", "flood"]);
+    }
+    switch.stop();
+}
+
+#[test]
+fn a_rule_that_ends_is_reported_with_its_counts() {
+    let switch = Switch::start("");
+    let monitor = Monitor::start(&switch, "OpenFlow13");
+    switch.ok(
+        "OpenFlow13",
+        &["add-flow"],
+        &["cookie=0x77,send_flow_rem,hard_timeout=1,udp,actions=output:2"],
+    );
+    let out = format!("in_port=1,packet={PACKET},actions=resubmit(,0)");
+    switch.ok("OpenFlow13", &["packet-out"], &[&out]);
+    let told = monitor.wait_for("OFPT_FLOW_REMOVED");
+    assert!(
+        told.contains("reason=hard") && told.contains("cookie:0x77"),
+        "{told}"
+    );
+    assert!(told.contains("pkts1 bytes59"), "{told}");
+    switch.stop();
+}
+
+#[test]
+fn a_socket_is_its_owners_and_only_named_versions_are_spoken() {
+    use std::os::unix::fs::PermissionsExt;
+    let switch = Switch::start("protocols = [\"OpenFlow13\"]\ndatapath_id = \"00000000000000ab\"");
+    let socket = switch.folder.path().join("br0.mgmt");
+    let mode = std::fs::metadata(&socket)
+        .expect("it is there")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let (is_done, text) = switch.ask("OpenFlow10", &["show"], &[]);
+    assert!(
+        !is_done && text.contains("version negotiation failed"),
+        "{text}"
+    );
+    assert!(
+        switch
+            .ok("OpenFlow13", &["show"], &[])
+            .contains("dpid:00000000000000ab")
+    );
+    let path = socket.clone();
+    switch.stop();
+    assert!(!path.exists());
+}
