@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use thalweg_control::TlsFiles;
-use thalweg_control::openflow::{Address, FailMode, OpenFlowConfig, Remote, Version, Versions};
+use thalweg_control::openflow::{
+    FailMode, ListenAddress, OpenFlowConfig, Remote, Version, Versions,
+};
 use toml::Spanned;
 
 use crate::value::{Number, micros};
@@ -76,7 +78,7 @@ impl Source<'_> {
         if server.listen.is_empty() && server.controllers.is_empty() {
             let file = name.replace(['/', '\0'], "_");
             let path = self.path(&PathBuf::from(format!("{file}.mgmt")));
-            let address = format!("punix:{}", path.display()).parse::<Address>();
+            let address = format!("punix:{}", path.display()).parse::<ListenAddress>();
             let unusable = |error| self.error(&said.span(), error);
             server.listen.push(address.map_err(unusable)?);
         }
@@ -107,8 +109,8 @@ impl Source<'_> {
         })
     }
 
-    fn addresses(&self, said: &[Spanned<String>]) -> Result<Vec<Address>> {
-        let read: Vec<Address> = self.each(said)?;
+    fn addresses(&self, said: &[Spanned<String>]) -> Result<Vec<ListenAddress>> {
+        let read: Vec<ListenAddress> = self.each(said)?;
         let read = read.into_iter();
         Ok(read
             .map(|address| address.relative_to(self.folder))

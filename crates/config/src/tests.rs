@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use thalweg_control::openflow::{Address, FailMode, Remote, Version};
+use thalweg_control::openflow::{FailMode, ListenAddress, Remote, Version};
 
 use super::*;
 
@@ -173,7 +173,11 @@ fn everything_of_openflow_can_be_said() {
     let settings = settings.expect("it was said");
     assert_eq!(settings.datapath_id, 0xab);
     let server = &settings.server;
-    let texts = |list: &[Address]| list.iter().map(Address::to_string).collect::<Vec<_>>();
+    let texts = |list: &[ListenAddress]| {
+        list.iter()
+            .map(ListenAddress::to_string)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(
         texts(&server.listen),
         ["unix:etc/br0.mgmt", "tcp:0.0.0.0:6653"]
@@ -207,7 +211,7 @@ fn openflow_has_safe_defaults() {
         .server
         .listen
         .iter()
-        .map(Address::to_string)
+        .map(ListenAddress::to_string)
         .collect();
     assert_eq!(listen, [format!("unix:etc/{}.mgmt", config.name)]);
     assert!(!settings.server.allows_remote && settings.datapath_id != 0);

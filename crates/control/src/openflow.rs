@@ -13,8 +13,9 @@ pub mod target;
 pub use thalweg_openflow::{UnknownVersion, Version, Versions};
 
 pub use agent::{
-    Agent, AgentConfig, ConnectionConfig, ConnectionId, ConnectionKind, ConnectionStatus,
+    Agent, AgentLimits, ConnectionConfig, ConnectionId, ConnectionKind, ConnectionStatus,
 };
 pub use server::{
-    Address, AddressError, FailMode, OpenFlowConfig, OpenFlowServer, OpenFlowServerCounters, Remote,
+    AddressError, FailMode, ListenAddress, OpenFlowConfig, OpenFlowServer, OpenFlowServerCounters,
+    Remote,
 };

@@ -24,6 +24,9 @@ use crate::message::Message;
 use crate::message::connection::Hello;
 use crate::version::{Version, Versions};
 
+/// How long the peer may take for its hello.
+const GREETING: Duration = Duration::from_secs(10);
+
 /// What a session is allowed, and how patient it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionConfig {
@@ -104,6 +107,7 @@ pub struct Session {
     used: usize,
     output: VecDeque<Bytes>,
     output_bytes: usize,
+    began_at: Duration,
     last_input: Duration,
     is_probing: bool,
     counters: SessionCounters,
@@ -121,6 +125,7 @@ impl Session {
             used: 0,
             output: VecDeque::new(),
             output_bytes: 0,
+            began_at: now,
             last_input: now,
             is_probing: false,
             counters: SessionCounters::default(),
@@ -255,7 +260,8 @@ impl Session {
         match self.config.versions.newest_in_common(hello.versions) {
             Some(version) => self.state = State::Speaking(version),
             None => {
-                let newest = self.config.versions.newest().unwrap_or(Version::V10);
+                // The error is of a version that the peer can read.
+                let newest = hello.versions.newest().unwrap_or(Version::V10);
                 let known: Vec<String> =
                     self.config.versions.iter().map(|v| v.to_string()).collect();
                 let text = format!("this side speaks OpenFlow {}", known.join(", "));
@@ -310,14 +316,28 @@ impl Session {
         Some(bytes)
     }
 
+    /// Does not count the silence until now: the owner did not read.
+    pub fn excuse(&mut self, now: Duration) {
+        self.last_input = now;
+        self.is_probing = false;
+    }
+
     /// Follows the time; returns when it must be called again at the latest.
     pub fn tick(&mut self, now: Duration) -> Option<Duration> {
+        if self.state == State::Greeting {
+            let due = self.began_at + GREETING;
+            if now >= due {
+                self.end("the peer says no hello");
+                return None;
+            }
+            return Some(due);
+        }
         let interval = self.config.probe_interval?;
         if self.is_over() {
             return None;
         }
         let silent = now.saturating_sub(self.last_input);
-        if silent >= 2 * interval || silent >= interval && self.version().is_none() {
+        if silent >= 2 * interval {
             self.end("the peer is silent");
             return None;
         }

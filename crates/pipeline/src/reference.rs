@@ -109,7 +109,7 @@ impl<'a> Passes<'a> {
     ///
     /// This is what OpenFlow's packet-out asks for (OpenFlow 1.5.1, section 7.3.6).
     pub fn with_actions(mut self, actions: Actions, registers: &[(FieldId, u128)]) -> Passes<'a> {
-        // A field that no rule reads has no place, and nobody misses it.
+        // A field that no rule reads has no place, and no reader misses it.
         let layout = self.pipeline.layout();
         let known = registers
             .iter()

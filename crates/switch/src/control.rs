@@ -176,7 +176,7 @@ impl Switch {
         }
     }
 
-    /// The same for whoever drives the switch.
+    /// The same for the caller that drives the switch.
     pub(crate) fn collect_removals(&mut self) -> Vec<Removal> {
         self.settle();
         self.upkeep.take_removals()

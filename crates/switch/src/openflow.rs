@@ -13,7 +13,7 @@
 //! 1. A change that a call returns from is followed by every worker ([`Switch::apply`]).
 //! 2. A cursor shows the entries and their counts at the version of its call. Until it is
 //!    dropped or [`PATIENCE`](cursor::PATIENCE) is over, the pipeline keeps that version.
-//! 3. Events that nobody collects are bounded; those beyond are counted and dropped.
+//! 3. Events that are not collected are bounded; those beyond are counted and dropped.
 
 mod changes;
 mod convert;

@@ -246,16 +246,7 @@ impl Switch {
             .iter()
             .map(|port| (port.number, port.status))
             .collect();
-        let mut pipeline = Pipeline::new(config.pipeline.clone());
-        let mut upkeep = Upkeep::new(config.pipeline.stations);
-        let announced = Change {
-            operations: ports.iter().map(announcement).collect(),
-        };
-        for change in [&announced, rules] {
-            let delta = pipeline.apply(change, clock.now())?;
-            upkeep.conclude(&pipeline, &delta, &[], clock.now());
-            pipeline.reclaim(delta.version);
-        }
+        let (pipeline, upkeep) = begin(&config, &ports, rules, &clock)?;
         let doorbells = (0..config.workers)
             .map(|worker| Doorbell::new().map_err(|source| SwitchError::System { worker, source }));
         let exchange = || Exchange::new(config.exchange_packets, config.packet_bytes);
@@ -383,7 +374,7 @@ impl Switch {
         }
     }
 
-    /// The same for whoever drives the switch.
+    /// The same for the caller that drives the switch.
     pub(crate) fn collect_packet_ins(&mut self) -> Vec<PacketIn> {
         self.packet_ins.try_iter().collect()
     }
@@ -409,6 +400,26 @@ fn check(config: &SwitchConfig, ports: &[SwitchPort]) -> Result<(), SwitchError>
         });
     }
     Ok(())
+}
+
+/// The pipeline with the first rules, before any packet.
+fn begin(
+    config: &SwitchConfig,
+    ports: &[Attached],
+    rules: &Change,
+    clock: &Clock,
+) -> Result<(Pipeline, Upkeep), SwitchError> {
+    let mut pipeline = Pipeline::new(config.pipeline.clone());
+    let mut upkeep = Upkeep::new(config.pipeline.stations);
+    let announced = Change {
+        operations: ports.iter().map(announcement).collect(),
+    };
+    for change in [&announced, rules] {
+        let delta = pipeline.apply(change, clock.now())?;
+        upkeep.conclude(&pipeline, &delta, &[], clock.now());
+        pipeline.reclaim(delta.version);
+    }
+    Ok((pipeline, upkeep))
 }
 
 /// Asks each port for its status; also returns the sources that are not finished.

@@ -11,7 +11,7 @@
 //!    them are done.
 //! 2. While a connection's replies exceed [`REPLY_BYTES`], or a dump is being written, nothing
 //!    of its input is handled: a client cannot make the switch keep more than that for it.
-//! 3. Messages that nobody asked for are dropped and counted where the reader is slow; replies,
+//! 3. Messages sent unasked are dropped and counted where the reader is slow; replies,
 //!    errors and barriers never are.
 
 mod bundles;
@@ -38,6 +38,8 @@ use tlv::TlvMaps;
 const REPLY_BYTES: usize = 4 << 20;
 /// Bytes of output after which packets for a controller are dropped.
 const UNASKED_BYTES: usize = 1 << 20;
+/// Bytes of output after which a reader is given up rather than told more.
+const MOST_BYTES: usize = 16 << 20;
 /// Messages handled in one go before other connections have their turn.
 const MESSAGES_PER_TURN: usize = 1_024;
 
@@ -53,6 +55,8 @@ pub enum ConnectionKind {
     Service,
     /// A controller that the switch is configured to have.
     Controller,
+    /// Someone who reads along what controllers and the switch say, and may ask for nothing.
+    Snooper,
 }
 
 /// What a connection is allowed.
@@ -70,20 +74,20 @@ pub struct ConnectionConfig {
 
 /// Limits of an agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AgentConfig {
+pub struct AgentLimits {
     /// Bundles that a connection may have open.
     pub bundles: usize,
     /// Bytes of messages that all bundles of a connection may hold.
     pub bundle_bytes: usize,
-    /// Time after which a bundle that nobody touches is forgotten.
+    /// Time after which an untouched bundle is forgotten.
     pub bundle_timeout: Duration,
     /// Flow monitors that a connection may have.
     pub monitors: usize,
 }
 
-impl Default for AgentConfig {
-    fn default() -> AgentConfig {
-        AgentConfig {
+impl Default for AgentLimits {
+    fn default() -> AgentLimits {
+        AgentLimits {
             bundles: 64,
             bundle_bytes: 256 << 20,
             bundle_timeout: Duration::from_secs(10),
@@ -111,7 +115,7 @@ pub struct ConnectionStatus {
 #[derive(Debug)]
 pub struct Agent<T> {
     target: T,
-    config: AgentConfig,
+    config: AgentLimits,
     links: BTreeMap<ConnectionId, Link>,
     next: u64,
     /// The newest generation of an election of the primary controller.
@@ -128,7 +132,7 @@ pub struct Agent<T> {
 
 impl<T: Target> Agent<T> {
     /// Creates an agent without connections.
-    pub fn new(target: T, config: AgentConfig) -> Agent<T> {
+    pub fn new(target: T, config: AgentLimits) -> Agent<T> {
         Agent {
             target,
             config,
@@ -296,6 +300,10 @@ impl<T: Target> Agent<T> {
         let timeout = self.config.bundle_timeout;
         let mut next: Option<Duration> = None;
         for link in self.links.values_mut() {
+            if link.is_busy() {
+                // Its input waits because of us, so that its silence says nothing.
+                link.session.excuse(now);
+            }
             let deadlines = [link.session.tick(now), link.expire_bundles(now, timeout)];
             next = deadlines.into_iter().flatten().chain(next).min();
         }

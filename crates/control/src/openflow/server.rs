@@ -32,8 +32,8 @@ use tokio::runtime::Runtime;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::LocalSet;
 
-pub use self::address::{Address, AddressError, Remote};
-use super::agent::{Agent, AgentConfig, ConnectionConfig, ConnectionId, ConnectionKind};
+pub use self::address::{AddressError, ListenAddress, Remote};
+use super::agent::{Agent, AgentLimits, ConnectionConfig, ConnectionId, ConnectionKind};
 use super::target::Target;
 use crate::server::listen::{Bound, bind};
 use crate::server::tls::{self, Acceptor};
@@ -58,9 +58,9 @@ pub enum FailMode {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OpenFlowConfig {
     /// Where clients may connect.
-    pub listen: Vec<Address>,
+    pub listen: Vec<ListenAddress>,
     /// Where copies of what switch and controllers say can be read.
-    pub snoop: Vec<Address>,
+    pub snoop: Vec<ListenAddress>,
     /// The controllers that the switch connects to.
     pub controllers: Vec<Remote>,
     /// What happens without a controller.
@@ -77,10 +77,10 @@ pub struct OpenFlowConfig {
     pub max_backoff: Duration,
     /// Packets a second for one connection; `None` for no limit.
     pub packet_rate: Option<u32>,
-    /// Most connections of clients.
+    /// Most connections of clients, for each listener.
     pub connections: usize,
     /// Limits of the agent.
-    pub agent: AgentConfig,
+    pub agent: AgentLimits,
 }
 
 impl Default for OpenFlowConfig {
@@ -97,7 +97,7 @@ impl Default for OpenFlowConfig {
             max_backoff: Duration::from_secs(8),
             packet_rate: None,
             connections: 256,
-            agent: AgentConfig::default(),
+            agent: AgentLimits::default(),
         }
     }
 }
@@ -240,7 +240,7 @@ type Listener = (Bound, Option<Acceptor>);
 
 fn listeners(
     runtime: &Runtime,
-    addresses: &[Address],
+    addresses: &[ListenAddress],
     config: &OpenFlowConfig,
 ) -> Result<(Vec<Listener>, Vec<PathBuf>), ServerError> {
     let (mut bounds, mut sockets) = (Vec::new(), Vec::new());
@@ -352,9 +352,13 @@ impl<T: Target + 'static> Hub<T> {
     }
 
     /// What a client's connection may do.
-    fn client_config(&self) -> ConnectionConfig {
+    fn client_config(&self, purpose: Purpose) -> ConnectionConfig {
+        let kind = match purpose {
+            Purpose::Client => ConnectionKind::Service,
+            Purpose::Snooper => ConnectionKind::Snooper,
+        };
         ConnectionConfig {
-            kind: ConnectionKind::Service,
+            kind,
             versions: self.config.versions,
             probe_interval: None,
             packet_rate: self.config.packet_rate,

@@ -106,7 +106,7 @@ pub trait FlowCursor: Send {
     fn next(&mut self, count: usize) -> Vec<FlowStats>;
 }
 
-/// Wakes whoever asks for events.
+/// Wakes the reader of events.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
 /// A switch that OpenFlow connections drive.

@@ -106,7 +106,7 @@ impl Bound {
         }
     }
 
-    /// The next connection, whoever it is from.
+    /// The next connection of any client.
     pub(crate) async fn next_stream(&self) -> io::Result<Box<dyn Stream>> {
         Ok(self.next().await?.stream)
     }

@@ -26,7 +26,10 @@ macro_rules! errors {
         }
         /// The rows, in the order of the constants.
         pub(super) static ROWS: &[Row] = &[
-            $(Row { name: stringify!($name), numbers: &[$(($owner, $first, $last, $kind, $code)),+] }),*
+            $(Row {
+                name: stringify!($name),
+                numbers: &[$(($owner, $first, $last, $kind, $code)),+],
+            }),*
         ];
     };
 }

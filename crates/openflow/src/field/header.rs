@@ -73,7 +73,7 @@ impl Header {
         }
     }
 
-    /// Reads a header. `None` stands for a class that nobody here knows; its length is then
+    /// Reads a header. `None` stands for an unknown class; its length is then
     /// that of everything behind the first four bytes.
     ///
     /// # Errors

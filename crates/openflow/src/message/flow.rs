@@ -119,7 +119,7 @@ pub struct FlowStats {
     pub hard_timeout_s: u16,
     /// Seconds since it last met a packet (`NXST_FLOW`, if asked for by `NXT_FLOW_AGE`).
     pub idle_age_s: Option<u16>,
-    /// Seconds since it was made or changed (likewise).
+    /// Seconds since it was made or changed (the same way).
     pub hard_age_s: Option<u16>,
     /// How much it matters when the table is full.
     pub importance: u16,

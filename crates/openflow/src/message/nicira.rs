@@ -57,7 +57,7 @@ pub struct CtFlush {
     pub reply: CtTuple,
     /// Value and mask of the mark (Open vSwitch 3.3 and later).
     pub mark: Option<(u32, u32)>,
-    /// Value and mask of the label (likewise).
+    /// Value and mask of the label (the same way).
     pub labels: Option<(u128, u128)>,
 }
 
@@ -66,7 +66,7 @@ pub struct CtFlush {
 pub struct CtTuple {
     /// Source address, 16 bytes, IPv4 as `::ffff:a.b.c.d`.
     pub source: Option<[u8; 16]>,
-    /// Destination address likewise.
+    /// Destination address, the same way.
     pub destination: Option<[u8; 16]>,
     /// Source port, or the identifier of an ICMP echo.
     pub source_port: Option<u16>,

@@ -90,7 +90,7 @@ pub struct PortDesc {
     pub name: String,
     /// Its configuration (`OFPPC_*` of OpenFlow 1.1 and later, plus OpenFlow 1.0's).
     pub config: u32,
-    /// Its state (`OFPPS_*` likewise).
+    /// Its state (`OFPPS_*`, the same way).
     pub state: u32,
     /// Current features, by the bits of OpenFlow 1.1 and later.
     pub current: u32,
@@ -254,6 +254,6 @@ pub struct QueueDesc {
     pub queue: u32,
     /// Guaranteed rate in tenths of a percent; `None` for none.
     pub min_rate: Option<u16>,
-    /// Highest rate likewise.
+    /// Highest rate, the same way.
     pub max_rate: Option<u16>,
 }

@@ -78,9 +78,9 @@ pub const INVALID_TTL_TO_CONTROLLER: u16 = 1 << 2;
 pub struct Description {
     /// Manufacturer, at most 255 bytes.
     pub manufacturer: String,
-    /// Hardware, likewise.
+    /// Hardware, the same way.
     pub hardware: String,
-    /// Software, likewise.
+    /// Software, the same way.
     pub software: String,
     /// Serial number, at most 31 bytes.
     pub serial: String,

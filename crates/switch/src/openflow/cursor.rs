@@ -63,7 +63,7 @@ pub(super) struct Snapshot {
 pub(super) fn selector(request: &FlowStatsRequest) -> Result<(Selector, Target), Refusal> {
     let table = match request.table {
         ALL_TABLES => None,
-        table if table < TABLES || table == TABLES => Some(TableId(table)),
+        table if table <= TABLES => Some(TableId(table)),
         table => {
             let what = format!("there is no table {table}");
             return Err(refuse(ErrorCode::OFPBRC_BAD_TABLE_ID, what));

@@ -28,7 +28,7 @@ const CALLS_PER_POLL: usize = 64;
 pub struct OpenFlowCounters {
     /// Packets for controllers that the server did not collect in time.
     pub packet_ins_refused: u64,
-    /// Other events likewise.
+    /// Other events, the same way.
     pub events_refused: u64,
 }
 

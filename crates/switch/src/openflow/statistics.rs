@@ -7,7 +7,7 @@ use thalweg_openflow::message::meter::{
     ALL_METERS, BAND_DROP, BAND_DSCP_REMARK, MeterFeatures, MeterStats, flags,
 };
 use thalweg_openflow::message::port::{PortDesc, PortNumber, PortStats, config, state};
-use thalweg_openflow::message::switch::{TableConfig, TableDesc, TableFeatures, TableStats};
+use thalweg_openflow::message::switch::{TableDesc, TableFeatures, TableStats};
 use thalweg_openflow::message::{Reply, Request};
 use thalweg_openflow::{ErrorCode, Refusal, Version, refuse};
 use thalweg_packet::PortId;
@@ -193,7 +193,7 @@ fn table_descriptions(switch: &Switch) -> Vec<TableDesc> {
         table,
         config: configs
             .and_then(|known| known.get(&table).copied())
-            .unwrap_or(TableConfig::default()),
+            .unwrap_or_default(),
     };
     (0..TABLES).map(desc).collect()
 }

@@ -4,7 +4,7 @@
 //! 1. A bundle is done whole or not at all, whatever its flags say.
 //! 2. The error of a message that fails has that message's transaction; the commit fails with
 //!    `OFPBFC_MSG_FAILED`.
-//! 3. Bundles are bounded in number and bytes, and forgotten if nobody touches them.
+//! 3. Bundles are bounded in number and bytes, and forgotten if they stay untouched.
 
 use std::time::Duration;
 
@@ -119,7 +119,7 @@ impl<T: Target> Agent<T> {
         now: Duration,
     ) -> Result<(), Refusal> {
         if !link.bundles.contains_key(&add.bundle) {
-            self.add_bundle(link, add.bundle, add.flags, Bytes::new(), now)?;
+            self.add_bundle(link, add.bundle, add.flags, add.message.clone(), now)?;
         }
         let (version, context) = (link.version(), link.session.context);
         let room = self.config.bundle_bytes.saturating_sub(link.bundle_bytes);
@@ -232,7 +232,7 @@ impl Link {
         Some(bundle)
     }
 
-    /// Forgets bundles that nobody touched for `timeout`; returns when the next one is due.
+    /// Forgets bundles untouched for `timeout`; returns when the next one is due.
     pub(super) fn expire_bundles(&mut self, now: Duration, timeout: Duration) -> Option<Duration> {
         let is_over = |bundle: &Bundle| now.saturating_sub(bundle.used_at) >= timeout;
         let over: Vec<u32> = self

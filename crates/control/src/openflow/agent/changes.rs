@@ -9,8 +9,8 @@ use thalweg_openflow::message::nicira::TlvTable;
 use thalweg_openflow::message::switch::{FRAG_MASK, SwitchConfig};
 use thalweg_openflow::{ErrorCode, Incoming, Refusal, Version, refuse};
 
-use super::Agent;
 use super::link::Link;
+use super::{Agent, ConnectionKind};
 use crate::openflow::target::{Change, Target, Transaction};
 
 /// A change that waits, with the message that it came in.
@@ -43,6 +43,9 @@ impl<T: Target> Agent<T> {
             return link
                 .session
                 .send_error(ErrorCode::OFPBRC_IS_SECONDARY, &bytes);
+        }
+        if link.config.kind == ConnectionKind::Snooper {
+            return link.session.send_error(ErrorCode::OFPBRC_EPERM, &bytes);
         }
         let message = match change_of(message) {
             Ok(change) => {
@@ -147,7 +150,10 @@ impl<T: Target> Agent<T> {
             }
             Message::Resume(packet) => self.target.resume(packet)?,
             Message::CtFlushZone(zone) => self.target.flush_zone(zone)?,
-            Message::CtFlush(flush) => self.target.flush_zone(flush.zone.unwrap_or(0))?,
+            Message::CtFlush(_) => {
+                let what = "connections chosen by their tuple";
+                return Err(refuse(ErrorCode::OFPBRC_BAD_SUBTYPE, what));
+            }
             Message::BundleControl(control) => {
                 self.bundle_control(link, xid, bytes, &control, now)?
             }
@@ -171,12 +177,13 @@ impl<T: Target> Agent<T> {
     }
 
     fn set_config(&mut self, link: &mut Link, config: SwitchConfig) -> Result<(), Refusal> {
+        link.miss_send_length = config.miss_send_length;
         let mode = config.flags & FRAG_MASK;
-        if mode != self.fragments {
+        // How fragments are handled is the switch's, so a secondary may not say it.
+        if mode != self.fragments && link.role != Role::Secondary {
             self.target.set_fragments(mode)?;
             self.fragments = mode;
         }
-        link.miss_send_length = config.miss_send_length;
         Ok(())
     }
 }
@@ -191,12 +198,9 @@ fn is_for_primaries(message: &Message) -> bool {
             | Message::PortMod(_)
             | Message::TableMod(_)
             | Message::PacketOut(_)
-            | Message::SetConfig(_)
             | Message::BundleControl(_)
             | Message::BundleAdd(_)
             | Message::TlvTableMod(_)
-            | Message::CtFlush(_)
-            | Message::CtFlushZone(_)
     )
 }
 

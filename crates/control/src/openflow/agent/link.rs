@@ -13,8 +13,11 @@ use super::unasked::default_async;
 use super::{ConnectionConfig, ConnectionKind, REPLY_BYTES};
 use crate::openflow::target::FlowCursor;
 
-/// Bytes of a packet that a controller gets if it never says how many (`OFP_DEFAULT_MISS_SEND_LEN`).
+/// Bytes of a packet that a controller gets if it never says how many
+/// (`OFP_DEFAULT_MISS_SEND_LEN`).
 const DEFAULT_MISS_LENGTH: u16 = 128;
+/// What a packet takes of its rate: with a rate of one, a second's nanoseconds.
+const PACKET: u128 = 1_000_000_000;
 /// Flow entries read from a cursor at a time.
 const SLICE: usize = 100;
 /// Bytes of output up to which a dump goes on.
@@ -52,8 +55,8 @@ pub(super) struct Link {
     pub(super) has_all: bool,
     /// Requests that come in several messages.
     pub(super) partial: Option<super::requests::Partial>,
-    /// Packets that may be sent now, in thousandths.
-    tokens: u64,
+    /// What may be sent now; a packet takes [`PACKET`].
+    tokens: u128,
     refilled_at: Duration,
     pub(super) packets_dropped: u64,
     pub(super) packets_limited: u64,
@@ -74,7 +77,7 @@ impl Link {
     pub(super) fn new(config: ConnectionConfig, session: Session, now: Duration) -> Link {
         Link {
             miss_send_length: match config.kind {
-                ConnectionKind::Service => 0,
+                ConnectionKind::Service | ConnectionKind::Snooper => 0,
                 ConnectionKind::Controller => DEFAULT_MISS_LENGTH,
             },
             config,
@@ -93,7 +96,9 @@ impl Link {
             dumps: VecDeque::new(),
             has_all: true,
             partial: None,
-            tokens: config.packet_rate.map_or(0, |rate| u64::from(rate) * 1_000),
+            tokens: config
+                .packet_rate
+                .map_or(0, |rate| u128::from(rate) * PACKET),
             refilled_at: now,
             packets_dropped: 0,
             packets_limited: 0,
@@ -150,20 +155,16 @@ impl Link {
         let Some(rate) = self.config.packet_rate else {
             return true;
         };
-        let rate = u64::from(rate);
+        let rate = u128::from(rate);
         let passed = now.saturating_sub(self.refilled_at);
-        let millis = u64::try_from(passed.as_millis()).unwrap_or(u64::MAX);
-        if millis > 0 {
-            self.refilled_at = now;
-            self.tokens = self.tokens.saturating_add(millis.saturating_mul(rate));
-        }
+        self.refilled_at = now;
         // A burst is one second's worth.
-        self.tokens = self.tokens.min(rate * 1_000);
-        if self.tokens < 1_000 {
+        self.tokens = (self.tokens + passed.as_nanos() * rate).min(rate * PACKET);
+        if self.tokens < PACKET {
             self.packets_limited += 1;
             return false;
         }
-        self.tokens -= 1_000;
+        self.tokens -= PACKET;
         true
     }
 }

@@ -1,7 +1,7 @@
 //! Flow monitors: controllers are told of changes of flow entries.
 //!
-//! 1. What a monitor has told, applied to what it told first, gives the entries that exist:
-//!    in a pause nothing is told, and at its end every entry that matches is told again.
+//! 1. What a monitor has told, applied to what it told first, gives the entries that exist: in a
+//!    pause only ended entries are told, and at its end every entry that matches is told again.
 
 use thalweg_openflow::action::{Action, Instructions};
 use thalweg_openflow::message::flow::{FlowStats, FlowStatsRequest};
@@ -33,7 +33,6 @@ impl<T: Target> Agent<T> {
         xid: u32,
         requests: Vec<MonitorRequest>,
     ) -> Result<(), Refusal> {
-        let mut updates = Vec::new();
         for request in &requests {
             let is_known = link.monitors.contains_key(&request.id);
             match request.command {
@@ -48,13 +47,21 @@ impl<T: Target> Agent<T> {
                     let what = format!("{} monitors are the most", self.config.monitors);
                     return Err(refuse(ErrorCode::OFPMOFC_INVALID_MONITOR, what));
                 }
-                MonitorCommand::Delete => {
-                    link.monitors.remove(&request.id);
-                    continue;
-                }
-                MonitorCommand::Add | MonitorCommand::Modify => {}
+                MonitorCommand::Delete => continue,
+                MonitorCommand::Add | MonitorCommand::Modify => check_flags(request.flags)?,
             }
-            check_flags(request.flags)?;
+        }
+        // From here on what follows in the buffer is reported, too.
+        if !self.watches {
+            self.watches = true;
+            self.target.watch_flows(true);
+        }
+        let mut updates = Vec::new();
+        for request in &requests {
+            if request.command == MonitorCommand::Delete {
+                link.monitors.remove(&request.id);
+                continue;
+            }
             link.monitors.insert(request.id, request.clone());
             if request.flags & flags::INITIAL != 0 {
                 updates.extend(self.entries(request, MonitorEvent::Initial)?);
@@ -91,7 +98,9 @@ impl<T: Target> Agent<T> {
             if entries.is_empty() {
                 return Ok(updates);
             }
-            let told = entries.iter().map(|flow| update(monitor, event, 0, flow));
+            let told = entries
+                .iter()
+                .map(|flow| update(monitor.flags, event, 0, flow));
             updates.extend(told);
         }
     }
@@ -166,14 +175,9 @@ fn check_flags(bits: u16) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What a monitor tells of an entry.
-fn update(
-    monitor: &MonitorRequest,
-    event: MonitorEvent,
-    reason: u8,
-    flow: &FlowStats,
-) -> MonitorUpdate {
-    let tells_actions = monitor.flags & flags::INSTRUCTIONS != 0 && event != MonitorEvent::Removed;
+/// What monitors with these flags tell of an entry.
+fn update(bits: u16, event: MonitorEvent, reason: u8, flow: &FlowStats) -> MonitorUpdate {
+    let tells_actions = bits & flags::INSTRUCTIONS != 0 && event != MonitorEvent::Removed;
     MonitorUpdate::Full {
         event,
         reason,
@@ -250,27 +254,33 @@ impl Link {
         if self.monitors.is_empty() || self.session.version().is_none() {
             return;
         }
+        if !self.is_paused && self.session.output_bytes() > PAUSE_BYTES {
+            self.tell_pause(true);
+            self.is_paused = true;
+        }
         let mut updates = Vec::new();
         for event in events {
-            let mut about = self.monitors.values();
-            let Some(monitor) = about.find(|monitor| is_about(monitor, event)) else {
+            if self.is_paused && event.event != MonitorEvent::Removed {
+                continue;
+            }
+            let about = self
+                .monitors
+                .values()
+                .filter(|monitor| is_about(monitor, event));
+            let Some(bits) = about
+                .map(|monitor| monitor.flags)
+                .reduce(|one, other| one | other)
+            else {
                 continue;
             };
             match own {
-                Some(xid) if monitor.flags & IN_FULL == 0 => {
+                Some(xid) if bits & IN_FULL == 0 => {
                     if updates.last() != Some(&MonitorUpdate::Abbreviated(xid)) {
                         updates.push(MonitorUpdate::Abbreviated(xid));
                     }
                 }
-                _ => updates.push(update(monitor, event.event, event.reason, &event.flow)),
+                _ => updates.push(update(bits, event.event, event.reason, &event.flow)),
             }
-        }
-        if self.is_paused || updates.is_empty() {
-            return;
-        }
-        if self.session.output_bytes() > PAUSE_BYTES {
-            self.is_paused = true;
-            return self.tell_pause(true);
         }
         self.tell_updates(updates);
     }

@@ -10,7 +10,7 @@ use thalweg_openflow::message::connection::{
 use thalweg_openflow::message::packet::{PacketIn, PacketInFormat, reason};
 
 use super::link::Link;
-use super::{Agent, ConnectionKind, UNASKED_BYTES};
+use super::{Agent, ConnectionKind, MOST_BYTES, UNASKED_BYTES};
 use crate::openflow::target::{Event, PacketEvent, Target};
 
 /// Reasons of packets: all but a bad TTL, which controllers must ask for.
@@ -47,7 +47,7 @@ impl<T: Target> Agent<T> {
                         if link.wants(AsyncKind::FlowRemoved, removed.reason) {
                             let mut told = (*removed).clone();
                             told.is_nicira = link.version() == Version::V10 && link.tells_nicira;
-                            link.session.send(0, &Message::FlowRemoved(told));
+                            link.send_unasked(&Message::FlowRemoved(told));
                         }
                     }
                 }
@@ -55,14 +55,14 @@ impl<T: Target> Agent<T> {
                 Event::Port(status) => {
                     for link in self.links.values_mut() {
                         if link.wants(AsyncKind::PortStatus, status.reason as u8) {
-                            link.session.send(0, &Message::PortStatus(status.clone()));
+                            link.send_unasked(&Message::PortStatus(status.clone()));
                         }
                     }
                 }
                 Event::Table(status) => {
                     for link in self.links.values_mut() {
                         if link.wants(AsyncKind::TableStatus, status.reason) {
-                            link.session.send(0, &Message::TableStatus(status.clone()));
+                            link.send_unasked(&Message::TableStatus(status.clone()));
                         }
                     }
                 }
@@ -88,8 +88,7 @@ impl<T: Target> Agent<T> {
         };
         for link in self.links.values_mut() {
             if link.wants(AsyncKind::RequestForward, reason) {
-                link.session
-                    .send(0, &Message::RequestForward(forward.clone()));
+                link.send_unasked(&Message::RequestForward(forward.clone()));
             }
         }
     }
@@ -98,7 +97,8 @@ impl<T: Target> Agent<T> {
 impl Link {
     /// Whether the connection wants a message unasked.
     pub(super) fn wants(&self, kind: AsyncKind, reason: u8) -> bool {
-        let is_silent = self.config.kind == ConnectionKind::Service && self.miss_send_length == 0;
+        let is_controller = self.config.kind == ConnectionKind::Controller;
+        let is_silent = !is_controller && self.miss_send_length == 0;
         if self.session.version().is_none() || is_silent {
             return false;
         }
@@ -125,7 +125,16 @@ impl Link {
 
     /// Tells that the role changed, where the version has a message for it.
     pub(super) fn tell_role(&mut self, status: RoleStatus) {
-        self.session.send(0, &Message::RoleStatus(status));
+        self.send_unasked(&Message::RoleStatus(status));
+    }
+
+    /// Sends what was not asked for. A reader that takes nothing is given up, since what it is
+    /// told would grow without end.
+    pub(super) fn send_unasked(&mut self, message: &Message) {
+        if self.session.output_bytes() > MOST_BYTES {
+            return self.session.end("the peer reads too slowly");
+        }
+        self.session.send(0, message);
     }
 
     fn tell_packet(&mut self, event: &PacketEvent, now: Duration) {

@@ -21,13 +21,13 @@ pub struct AddressError {
 /// An address to listen on: `punix:PATH` (or `unix:`), `ptcp:[PORT][:IP]`, `tcp:IP:PORT`,
 /// `pssl:[PORT][:IP]`, `tls:IP:PORT` (or `ssl:`).
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Address(Listen);
+pub struct ListenAddress(Listen);
 
-impl Address {
+impl ListenAddress {
     /// The address with the path of its socket, if it has one, below `folder`.
     #[must_use]
-    pub fn relative_to(self, folder: &Path) -> Address {
-        Address(match self.0 {
+    pub fn relative_to(self, folder: &Path) -> ListenAddress {
+        ListenAddress(match self.0 {
             Listen::Unix(path) => Listen::Unix(folder.join(path)),
             other => other,
         })
@@ -43,16 +43,16 @@ impl Address {
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl FromStr for Address {
+impl FromStr for ListenAddress {
     type Err = AddressError;
 
-    fn from_str(text: &str) -> Result<Address, AddressError> {
+    fn from_str(text: &str) -> Result<ListenAddress, AddressError> {
         let error = || AddressError {
             given: text.escape_default().to_string(),
             expected: "punix:PATH, ptcp:PORT:IP or pssl:PORT:IP (or unix:PATH, tcp:IP:PORT, \
@@ -67,7 +67,7 @@ impl FromStr for Address {
             "pssl" => Listen::Tls(passive(rest).ok_or_else(error)?),
             _ => return Err(error()),
         };
-        Ok(Address(listen))
+        Ok(ListenAddress(listen))
     }
 }
 
@@ -152,7 +152,10 @@ mod tests {
 
     #[test]
     fn addresses_are_read_as_open_vswitch_writes_them() {
-        let read = |text: &str| text.parse::<Address>().map(|address| address.to_string());
+        let read = |text: &str| {
+            text.parse::<ListenAddress>()
+                .map(|address| address.to_string())
+        };
         assert_eq!(read("punix:/run/br0.mgmt").unwrap(), "unix:/run/br0.mgmt");
         assert_eq!(read("ptcp:").unwrap(), "tcp:127.0.0.1:6653");
         assert_eq!(read("ptcp:6633:0.0.0.0").unwrap(), "tcp:0.0.0.0:6633");

@@ -1,5 +1,6 @@
 //! The task of a connection, and of a listener.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -28,21 +29,24 @@ impl<T: Target + 'static> Hub<T> {
         acceptor: Option<Acceptor>,
         purpose: Purpose,
     ) {
+        // Each listener has its own places, so that no client can take those of others.
+        let taken = Rc::new(Cell::new(0));
         loop {
             let Ok(stream) = bound.next_stream().await else {
                 // Too many open files, or a client that left at once.
                 tokio::time::sleep(PAUSE).await;
                 continue;
             };
-            if self.wakers.borrow().len() >= self.config.connections {
+            if taken.get() >= self.config.connections {
                 count(&self.counters.refused);
                 continue;
             }
             count(&self.counters.accepted);
-            let (hub, acceptor) = (self.clone(), acceptor.clone());
+            let (hub, acceptor, taken) = (self.clone(), acceptor.clone(), taken.clone());
+            taken.set(taken.get() + 1);
             // The place is taken before the handshake, so that those who never end one are
             // bounded, too.
-            let id = self.open(self.client_config(), purpose);
+            let id = self.open(self.client_config(purpose), purpose);
             tokio::task::spawn_local(async move {
                 match acceptor {
                     None => hub.clone().serve(id, stream).await,
@@ -56,6 +60,7 @@ impl<T: Target + 'static> Hub<T> {
                     }
                 }
                 hub.forget(id);
+                taken.set(taken.get() - 1);
             });
         }
     }
