@@ -447,7 +447,7 @@ fn p4_keys(rows: &mut Vec<KeyReference>) {
     key(
         "threshold",
         range(p4::THRESHOLDS),
-        thalweg_p4::behavior::cache::BehaviorConfig::default()
+        thalweg_p4::cache::behavior::BehaviorConfig::default()
             .threshold
             .to_string(),
         "A behaviour seen more often than this is remembered.",

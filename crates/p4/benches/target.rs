@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use serde_json::{Value, json};
-use thalweg_p4::behavior::cache::BehaviorConfig;
+use thalweg_p4::cache::behavior::BehaviorConfig;
 use thalweg_p4::{CacheConfig, ClassifierKind, Config, Outbox, Program, Target, commands};
 use thalweg_packet::Instant;
 

@@ -29,7 +29,6 @@
 
 #[cfg(all(test, feature = "shared-data"))]
 mod agreement;
-pub mod cache;
 mod dot;
 mod graph;
 mod objects;

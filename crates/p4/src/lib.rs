@@ -40,13 +40,15 @@ mod rest;
 pub mod run;
 pub mod state;
 pub mod stf;
+pub mod target;
 mod training;
 
-pub use cache::{CacheConfig, CacheStatistics, EvictReason};
+pub use cache::traversal::{CacheConfig, CacheStatistics, EvictReason};
 pub use error::{LoadError, SourceLocation};
 pub use program::Program;
-pub use run::{Config, Counts, Digest, DropReason, Fault, Outbox, Sent, Target, TraceStep};
+pub use run::{Counts, Digest, DropReason, Fault, Outbox, Sent, TraceStep};
 pub use state::State;
+pub use target::{Config, Target};
 pub use thalweg_classifier::{AutoStatistics, ClassifierKind, IndexKind};
 pub use thalweg_classifier::{BuiltIndex, IndexJob};
 pub use training::TargetOwner;

@@ -37,9 +37,9 @@ pub use update::{
 };
 
 use crate::program::Program;
+use crate::program::exact;
 use crate::program::ids::{CounterId, MeterId, ProfileId, RegisterId, TableId, ValueSetId};
 use crate::program::table::Match;
-use crate::run::exact;
 use thalweg_classifier::{BuiltIndex, IndexJob};
 
 use crate::training::{TargetOwner, Trainer};

@@ -17,7 +17,7 @@
 //! beginning, and to its end only if a `$` says so. Of the entries that match, the one with the
 //! larger priority wins.
 //!
-//! A script runs in one process against a [`Target`](crate::run::Target), so it never waits:
+//! A script runs in one process against a [`Target`](crate::target::Target), so it never waits:
 //! everything that a packet leads to has happened when the next line is read. The packets of a
 //! port are compared in order. An unexpected packet is a failure, and so is a missing one. Only
 //! the ports that a script names exist: packets that leave by others are ignored, as when p4c's

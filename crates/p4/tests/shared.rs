@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use files::{files, folder};
-use thalweg_p4::behavior::cache::{BehaviorConfig, Unfit};
+use thalweg_p4::cache::behavior::{BehaviorConfig, Unfit};
 use thalweg_p4::stf::{Script, Statement, run};
 use thalweg_p4::{Config, Program, Target};
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
-use thalweg_p4::behavior::cache::BehaviorConfig;
+use thalweg_p4::cache::behavior::BehaviorConfig;
 use thalweg_p4::{CacheConfig, ClassifierKind, Config, Program, Target};
 
 pub(crate) use cache_report::CacheReport;

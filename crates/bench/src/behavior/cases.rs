@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use serde::Serialize;
-use thalweg_p4::behavior::cache::BehaviorConfig;
+use thalweg_p4::cache::behavior::BehaviorConfig;
 use thalweg_p4::commands::Reader;
 use thalweg_p4::program::ids::TableId;
 use thalweg_p4::program::table::Match;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant as Clock};
 use anyhow::{Context, Result};
 use num_bigint::BigUint;
 use serde::Serialize;
-use thalweg_p4::behavior::cache::BehaviorConfig;
+use thalweg_p4::cache::behavior::BehaviorConfig;
 use thalweg_p4::program::ids::TableId;
 use thalweg_p4::program::table::{Match, MatchKind};
 use thalweg_p4::state::{TableEntry, Update};

@@ -8,8 +8,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::run::walked;
 use crate::stf::{Script, run};
+use crate::target::walked;
 use crate::{Config, Program, Target};
 
 use super::{Analysis, Vector};

@@ -480,7 +480,7 @@ pub(super) fn assign(
         let word = to.word;
         if let (Expr::Constant(number), ..=64) = (&value, width) {
             let mut words = [0];
-            crate::run::exact::store(number, width, &mut words);
+            crate::program::exact::store(number, width, &mut words);
             return Step::SetWord(word, words[0]);
         }
         if let Expr::Field(from) = value {

@@ -166,7 +166,7 @@ fn read_one(node: &Node<'_>, name: String, headers: &Headers) -> Result<Calculat
                     return Err(part.refuse("a constant of no bits, or too many"));
                 }
                 let mut words = vec![0; bits.div_ceil(64) as usize];
-                crate::run::exact::store(&number, bits, &mut words);
+                crate::program::exact::store(&number, bits, &mut words);
                 Input::Constant(left_aligned(&words, bits), bits)
             }
             "header" => Input::Header(headers.header_at(&value()?)?),

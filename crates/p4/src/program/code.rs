@@ -2,7 +2,7 @@
 
 use num_bigint::{BigInt, Sign};
 
-use crate::run::exact::{self, Scope};
+use crate::program::exact::{self, Scope};
 
 use super::cost;
 use super::expression::Expr;

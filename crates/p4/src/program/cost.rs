@@ -15,7 +15,7 @@
 //!    a stack, the length of a number), the most expensive case counts. Only a hash's payload
 //!    is counted when it is hashed.
 //! 2. So a path through a pipeline costs the same for all packets that take it, and a cache can
-//!    charge for the path that it saves ([`crate::behavior::cache`], [`crate::cache`]).
+//!    charge for the path that it saves ([`crate::cache`]).
 //! 3. State that a controller makes large (entries, masks, sessions) is not counted here;
 //!    copies are.
 //!

@@ -9,7 +9,7 @@
 //! Where P4 leaves room or BMv2 would abort, the result is 0: a read past the end of a stack, a
 //! division by zero, and a left shift by more than [`SHIFT_MAX`] bits.
 //!
-//! [`crate::run::exact`] defines the meaning, with big integers; `narrow` compiles what fits
+//! [`crate::program::exact`] defines the meaning, with big integers; `narrow` compiles what fits
 //! into 128 bits, which is almost everything.
 
 use num_bigint::BigInt;

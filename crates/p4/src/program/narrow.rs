@@ -14,7 +14,7 @@
 //!
 //! So `(a + b) & 0xffffffff` never uses more than two registers, and a 128-bit address is moved
 //! and compared without a big integer. Expressions that cannot be compiled go to
-//! [`crate::run::exact`], which is also the oracle: a test compares both on random expressions.
+//! [`crate::program::exact`], which is also the oracle: a test compares both on random expressions.
 //!
 //! Evaluation allocates nothing.
 

@@ -453,7 +453,7 @@ fn taken_apart(number: &BigInt, widths: &[u32]) -> (Vec<u64>, BigInt) {
         padding |= (&part & (ones - low)) << rest;
         let first = words.len();
         words.resize(first + width.div_ceil(64) as usize, 0);
-        crate::run::exact::store(&part, width, &mut words[first..]);
+        crate::program::exact::store(&part, width, &mut words[first..]);
     }
     (words, padding)
 }

@@ -413,7 +413,7 @@ impl TableReader<'_> {
             let mask = match part.find("mask") {
                 Some(mask) => {
                     let mut bits = vec![0; field_shape.words() as usize];
-                    crate::run::exact::store(&mask.big()?, width_bits, &mut bits);
+                    crate::program::exact::store(&mask.big()?, width_bits, &mut bits);
                     Some(bits)
                 }
                 None => None,

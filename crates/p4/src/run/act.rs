@@ -7,9 +7,9 @@ use crate::program::expression::{HeaderExpr, UnionExpr};
 use crate::program::ids::{ActionId, FieldId, HeaderId, UnionId};
 
 use super::engine::{Stop, Walk};
-use super::exact::{self, Scope};
 use super::frame::Frame;
 use super::outcome::{ACTION_STEPS_MAX, DropReason, Fault};
+use crate::program::exact::{self, Scope};
 
 impl Walk<'_> {
     /// Runs an action with its data.

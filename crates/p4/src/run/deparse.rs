@@ -5,9 +5,9 @@ use crate::program::headers::{Field, Headers, Lane};
 use crate::program::ids::{FieldId, HeaderId};
 
 use super::engine::{Stop, Walk};
-use super::exact::{self, Scope};
 use super::frame::Frame;
 use super::outcome::{DropReason, PACKET_BYTES_MAX};
+use crate::program::exact::{self, Scope};
 
 /// A sink of bits that arrive in words.
 trait Words {
@@ -143,7 +143,7 @@ fn width(headers: &Headers, field: &Field, frame: &Frame) -> u32 {
 }
 
 /// Appends the input of a calculation: valid fields, bit to bit.
-pub(super) fn pack(
+pub(crate) fn pack(
     headers: &Headers,
     calculation: &Calculation,
     frame: &Frame,
@@ -189,7 +189,7 @@ pub(super) fn pack(
 /// The checksum over a calculation's input, without writing the bytes. `None` if the function
 /// is another one, or the input is not only lanes.
 #[inline]
-pub(super) fn checksum_of(calculation: &Calculation, frame: &Frame) -> Option<u64> {
+pub(crate) fn checksum_of(calculation: &Calculation, frame: &Frame) -> Option<u64> {
     let is_sum = calculation.algorithm == Algorithm::Csum16;
     let lanes = calculation.lanes.as_ref().filter(|_| is_sum)?;
     let mut sum = Sum::default();
@@ -204,7 +204,7 @@ impl Walk<'_> {
     ///
     /// # Errors
     /// Fails if it is more work than the packet may make.
-    pub(super) fn verify_checksums(&mut self, frame: &Frame) -> Result<bool, Stop> {
+    pub(crate) fn verify_checksums(&mut self, frame: &Frame) -> Result<bool, Stop> {
         let program = self.program;
         let mut are_right = true;
         for checksum in program
@@ -254,7 +254,7 @@ impl Walk<'_> {
     }
 
     /// Appends the packet as it leaves.
-    pub(super) fn deparse(&mut self, frame: &mut Frame, into: &mut Vec<u8>) -> Result<(), Stop> {
+    pub(crate) fn deparse(&mut self, frame: &mut Frame, into: &mut Vec<u8>) -> Result<(), Stop> {
         let program = self.program;
         let headers = &program.headers;
         self.spend(program.costs.departure + frame.packet().len() as u64 / 8)?;

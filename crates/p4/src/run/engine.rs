@@ -6,7 +6,7 @@ use rand_pcg::Pcg64Mcg;
 use thalweg_classifier::Version;
 use thalweg_packet::{Instant, MAX_WORDS};
 
-use crate::behavior::cache::Record;
+use crate::cache::behavior::Record;
 use crate::program::Program;
 use crate::program::control::{NodeKind, Pipeline};
 use crate::program::cost::has_payload;
@@ -15,9 +15,9 @@ use crate::program::ids::{CalculationId, NodeId, TableId};
 use crate::program::table::{KeyPart, Table};
 use crate::state::{Bound, Cells, ProfileState, TableState, What};
 
-use super::exact::Scope;
 use super::frame::Frame;
 use super::outcome::{Counts, DropReason, Fault};
+use crate::program::exact::Scope;
 
 /// The packet ends here for this reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -150,7 +150,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Looks up a table and runs the result. Returns the next node.
-    pub(super) fn apply(&mut self, id: TableId, frame: &mut Frame) -> Result<Option<NodeId>, Stop> {
+    pub(crate) fn apply(&mut self, id: TableId, frame: &mut Frame) -> Result<Option<NodeId>, Stop> {
         let program = self.program;
         let table = program.table(id);
         let mut found = None;
@@ -201,7 +201,7 @@ impl<'a> Walk<'a> {
         let color = entry.meter.color(cost, shape.rate_count == 2, self.now);
         let result = shape.result.expect("the loader checked it");
         let field = program.headers.field(result);
-        let words = &mut frame.words[super::exact::range(field)];
+        let words = &mut frame.words[crate::program::exact::range(field)];
         crate::program::code::put(color.into(), words, field.width_bits);
     }
 

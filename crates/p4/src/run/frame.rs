@@ -6,7 +6,7 @@ use crate::program::headers::{Headers, Lane, Stack};
 use crate::program::ids::{FieldListId, HeaderId, LearnListId, UnionId};
 
 /// Zero bytes behind a packet's own, so that a field can be read with one wide load.
-pub(super) const SLACK_BYTES: usize = 16;
+pub(crate) const SLACK_BYTES: usize = 16;
 
 /// Requests of primitives that take effect at the end of the pipeline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -110,7 +110,7 @@ impl Frame {
     /// Reads the lanes' words, one after the other, from the unread part; their bits must
     /// exist.
     #[inline]
-    pub(super) fn read_lanes(&mut self, lanes: &[Lane]) {
+    pub(crate) fn read_lanes(&mut self, lanes: &[Lane]) {
         let rest = &self.bytes[self.parsed_bytes..];
         let mut bit = 0;
         for lane in lanes {
@@ -158,7 +158,7 @@ impl Frame {
         }
         let Some(list) = kept else { return };
         for &field in &program.arrays.field_lists[list.index()].fields {
-            let range = super::exact::range(headers.field(field));
+            let range = crate::program::exact::range(headers.field(field));
             self.words[range.clone()].copy_from_slice(&from[range]);
         }
     }

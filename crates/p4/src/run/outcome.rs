@@ -175,7 +175,7 @@ pub struct Digest<'a> {
 /// The results of one or more packets. The caller clears it when it has taken everything.
 #[derive(Clone, Debug, Default)]
 pub struct Outbox {
-    pub(super) bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     sent: Vec<(u32, usize)>,
     words: Vec<u64>,
     digests: Vec<(LearnListId, usize)>,
@@ -216,15 +216,15 @@ impl Outbox {
     }
 
     /// Sends the bytes appended since the last packet by a port.
-    pub(super) fn send(&mut self, port: u32) {
+    pub(crate) fn send(&mut self, port: u32) {
         self.sent.push((port, self.bytes.len()));
     }
 
-    pub(super) fn digest_words(&mut self) -> &mut Vec<u64> {
+    pub(crate) fn digest_words(&mut self) -> &mut Vec<u64> {
         &mut self.words
     }
 
-    pub(super) fn digest(&mut self, list: LearnListId) {
+    pub(crate) fn digest(&mut self, list: LearnListId) {
         self.digests.push((list, self.words.len()));
     }
 }

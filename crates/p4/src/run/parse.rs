@@ -28,7 +28,7 @@ impl From<Stop> for Halt {
 
 impl Walk<'_> {
     /// Parses the packet. Returns the error number, 0 for none.
-    pub(super) fn parse(&mut self, frame: &mut Frame) -> Result<u64, Stop> {
+    pub(crate) fn parse(&mut self, frame: &mut Frame) -> Result<u64, Stop> {
         frame.parsed_bytes = 0;
         let mut next = self.program.parser.start;
         let mut visited = 0;
@@ -71,7 +71,7 @@ impl Walk<'_> {
                         return Err(too_short);
                     }
                     let field = headers.field(*field);
-                    let range = super::exact::range(field);
+                    let range = crate::program::exact::range(field);
                     let mut words = [0; KEY_WORDS_MAX];
                     let wide = range.len().max(bits.div_ceil(64) as usize);
                     if wide > KEY_WORDS_MAX {
@@ -178,7 +178,7 @@ impl Walk<'_> {
                 true => length_bits as u32,
                 false => field.width_bits,
             };
-            let range = super::exact::range(field);
+            let range = crate::program::exact::range(field);
             // Uses a scratch list, since words and bytes both belong to the frame.
             self.wide.clear();
             self.wide.resize(range.len(), 0);
@@ -263,8 +263,8 @@ fn is_whole(mask: &[u64], widths: &[u32]) -> bool {
     ones == widths.iter().sum::<u32>()
 }
 
-fn scope<'a>(program: &'a Program, frame: &'a Frame) -> super::exact::Scope<'a> {
-    super::exact::Scope {
+fn scope<'a>(program: &'a Program, frame: &'a Frame) -> crate::program::exact::Scope<'a> {
+    crate::program::exact::Scope {
         headers: &program.headers,
         words: &frame.words,
         arguments: &[],

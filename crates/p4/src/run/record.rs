@@ -1,19 +1,19 @@
-//! Walks a pipeline and records it, for [`crate::behavior::cache`].
+//! Walks a pipeline and records it, for [`crate::cache::behavior`].
 //!
 //! It does exactly what [`Walk::walk`] does; a test compares the two.
 
-use crate::behavior::cache::{Effect, Lookup, Record, Unfit, Uses};
+use crate::cache::behavior::{Effect, Lookup, Record, Unfit, Uses};
 use crate::program::action::Step;
 use crate::program::control::{NodeKind, Pipeline};
 use crate::program::ids::{ActionId, TableId};
 
 use super::engine::{Stop, Walk};
-use super::exact::Scope;
 use super::frame::Frame;
+use crate::program::exact::Scope;
 
 impl Walk<'_> {
     /// Walks a pipeline to its end, or until `exit`, with a record.
-    pub(super) fn walk_recorded(
+    pub(crate) fn walk_recorded(
         &mut self,
         pipeline: &Pipeline,
         frame: &mut Frame,
@@ -67,7 +67,7 @@ impl Walk<'_> {
                 is_hit: found.is_some(),
                 row: 0,
             });
-            if record.behavior.lookups.len() > crate::behavior::cache::EFFECTS_MAX {
+            if record.behavior.lookups.len() > crate::cache::behavior::EFFECTS_MAX {
                 record.end(Some(Unfit::TooLong));
             }
             let Some(index) = found else { return };

@@ -3,8 +3,8 @@
 use num_bigint::{BigInt, BigUint};
 
 use crate::program::Program;
+use crate::program::exact;
 use crate::program::ids::ActionId;
-use crate::run::exact;
 
 use super::error::WriteError;
 use super::update::ActionCall;

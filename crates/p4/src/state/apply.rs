@@ -7,10 +7,10 @@ use thalweg_classifier::Version;
 use thalweg_packet::Instant;
 
 use crate::program::Program;
+use crate::program::exact;
+use crate::program::hash::Calculator;
 use crate::program::ids::{ProfileId, TableId, ValueSetId};
 use crate::program::table::Match;
-use crate::run::exact;
-use crate::run::hash::Calculator;
 
 use super::{
     ActionCall, BatchError, Bound, Change, Counter, Entry, EntryAction, Group, Member, Meter,

@@ -12,7 +12,7 @@
 use thalweg_packet::Instant;
 
 use crate::program::Program;
-use crate::run::hash::Calculator;
+use crate::program::hash::Calculator;
 
 /// Packets and bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -5,8 +5,8 @@
 
 use num_bigint::{BigInt, BigUint};
 
+use crate::program::exact;
 use crate::program::table::{KeyPart, Match, MatchKind, Table};
-use crate::run::exact;
 
 use super::error::WriteError;
 

@@ -2,6 +2,7 @@
 
 use num_bigint::BigUint;
 
+pub use crate::program::hash::CrcParameters;
 use crate::program::ids::{
     ActionId, CalculationId, CounterId, MeterId, ProfileId, RegisterId, TableId, ValueSetId,
 };
@@ -113,19 +114,4 @@ pub struct Replica {
     pub port: u32,
     /// The number of the copy: `egress_rid`.
     pub instance: u16,
-}
-
-/// A cyclic redundancy check, as Ross Williams' model parameters describe it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CrcParameters {
-    /// The polynomial, without its highest term.
-    pub polynomial: u64,
-    /// The initial value of the register.
-    pub initial: u64,
-    /// The value that is combined with the result by exclusive or.
-    pub final_xor: u64,
-    /// Whether each byte is read from its lowest bit.
-    pub is_data_reflected: bool,
-    /// Whether the bits of the result are reversed.
-    pub is_remainder_reflected: bool,
 }

@@ -7,8 +7,9 @@ use thalweg_packet::Instant;
 
 use crate::program::ids::{CounterId, MeterId, RegisterId, TableId};
 use crate::program::table::Match;
-use crate::run::{Outbox, Target};
+use crate::run::Outbox;
 use crate::state::{Counter, EntryAction, MeterRates, Mirror, Mode, Replica, TableEntry, Update};
+use crate::target::Target;
 
 use super::parse::{Comparison, CounterCheck, Script, Statement};
 use super::resolve;

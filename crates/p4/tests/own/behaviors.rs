@@ -10,7 +10,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
-use thalweg_p4::behavior::cache::{BehaviorConfig, Unfit};
+use thalweg_p4::cache::behavior::{BehaviorConfig, Unfit};
 use thalweg_p4::program::ids::{ActionId, CounterId, MeterId, ProfileId, RegisterId, TableId};
 use thalweg_p4::program::table::Match;
 use thalweg_p4::run::WORK_MAX;

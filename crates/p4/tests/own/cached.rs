@@ -452,7 +452,7 @@ fn nothing_stops_where_it_was_not_told() {
     for seed in 0..PROGRAMS {
         let value = random_program(seed).to_string();
         let program = Program::from_json(&value).unwrap_or_else(|error| panic!("{seed}: {error}"));
-        let stops = thalweg_p4::cache::stop_points(&program);
+        let stops = thalweg_p4::cache::traversal::stop_points(&program);
         let mut twins = Twins::new(
             program,
             CacheConfig {

@@ -3,7 +3,7 @@
 //! Packets, digests, counters, meters and registers must be the same.
 
 use rand::Rng;
-use thalweg_p4::behavior::cache::BehaviorConfig;
+use thalweg_p4::cache::behavior::BehaviorConfig;
 use thalweg_p4::{CacheConfig, Program, commands};
 use thalweg_packet::checksum::checksum;
 

@@ -1,6 +1,6 @@
 //! A cache that finds nothing looks up few packets, and wakes when it is useful again.
 
-use thalweg_p4::behavior::cache::BehaviorConfig;
+use thalweg_p4::cache::behavior::BehaviorConfig;
 use thalweg_p4::{CacheConfig, Program, commands};
 
 use crate::examples::text;

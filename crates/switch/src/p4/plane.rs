@@ -22,7 +22,7 @@ use thalweg_control::{
     Catalog, Code, Count, EntryRef, EntryState, Initial, Operation, Problem, Refusal, Side, Target,
     Value,
 };
-use thalweg_p4::behavior::cache::{BehaviorConfig, BehaviorCounts};
+use thalweg_p4::cache::behavior::{BehaviorConfig, BehaviorCounts};
 use thalweg_p4::{
     BuiltIndex, CacheConfig, CacheStatistics, DropReason, IndexJob, Outbox, TargetOwner,
 };

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use thalweg_control::Notices;
 use thalweg_io::{PortCounters, PortStatus};
-use thalweg_p4::behavior::cache::BehaviorCounts;
+use thalweg_p4::cache::behavior::BehaviorCounts;
 use thalweg_p4::{CacheStatistics, Outbox};
 use thalweg_packet::{PacketPool, PortId};
 

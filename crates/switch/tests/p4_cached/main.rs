@@ -24,7 +24,7 @@ use thalweg_control::proto::p4::v1 as p4;
 use thalweg_control::proto::p4::v1::entity::Entity as Kind;
 use thalweg_control::proto::p4::v1::write_request::Atomicity;
 use thalweg_control::{Catalog, Device, DeviceConfig, StreamId, Value};
-use thalweg_p4::behavior::cache::BehaviorConfig;
+use thalweg_p4::cache::behavior::BehaviorConfig;
 use thalweg_p4::commands;
 use thalweg_p4::state::{Mode, Update};
 use thalweg_p4::{CacheConfig, Config, Outbox, Program};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde::Serialize;
-use thalweg_p4::behavior::cache::{BehaviorCounts, Unfit};
+use thalweg_p4::cache::behavior::{BehaviorCounts, Unfit};
 use thalweg_p4::{CacheStatistics, EvictReason};
 
 /// One cache.

@@ -7,7 +7,7 @@ use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use thalweg_p4::behavior::{Analysis, Vector};
-use thalweg_p4::cache::stop_points;
+use thalweg_p4::cache::traversal::stop_points;
 use thalweg_p4::{LoadError, Program};
 
 use thalweg_command::console::Console;

@@ -23,7 +23,7 @@ use thalweg_control::{
     Catalog, Code, Device, DeviceConfig, DeviceCounters, Failure, Server, ServerConfig,
     ServerCounters, ServerError, Verdicts, Wire, read,
 };
-use thalweg_p4::behavior::cache::BehaviorConfig;
+use thalweg_p4::cache::behavior::BehaviorConfig;
 use thalweg_p4::{CacheConfig, Program, commands};
 use thalweg_packet::Instant;
 use thalweg_switch::{P4Config, P4Forwarder, P4Plane, P4PlaneConfig, P4Switch, P4Totals, P4Waker};

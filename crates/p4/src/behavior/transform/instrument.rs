@@ -7,7 +7,7 @@
 
 use serde_json::{Value, json};
 
-use crate::behavior::cache::words::Uses;
+use crate::cache::behavior::words::Uses;
 use crate::program::Program;
 use crate::program::action::Step;
 use crate::program::ids::ActionId;

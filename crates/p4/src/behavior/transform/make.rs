@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::behavior::cache::flow::{Flow, Role, Unfit, analyse, note_operands};
-use crate::behavior::cache::known::Derived;
-use crate::behavior::cache::words::{Uses, WordSet};
+use crate::cache::behavior::flow::{Flow, Role, Unfit, analyse, note_operands};
+use crate::cache::behavior::known::Derived;
+use crate::cache::behavior::words::{Uses, WordSet};
 use crate::error::LoadError;
 use crate::program::Program;
 use crate::program::action::{Step, Target};

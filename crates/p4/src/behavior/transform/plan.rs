@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use num_bigint::BigUint;
 
-use crate::behavior::cache::known::Derived;
+use crate::cache::behavior::known::Derived;
 use crate::program::ids::{ActionId, FieldId, NodeId, TableId};
 use crate::program::table::Match;
 

@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::behavior::cache::words::WordSet;
+use crate::cache::behavior::words::WordSet;
 use crate::program::Program;
 use crate::program::action::Step;
 use crate::program::control::NodeKind;
@@ -92,7 +92,7 @@ impl Around<'_> {
 
     /// The fields that an action writes, if it does nothing else that is repeated.
     fn writes(&self, id: ActionId) -> Option<BTreeSet<FieldId>> {
-        let uses = crate::behavior::cache::words::Uses {
+        let uses = crate::cache::behavior::words::Uses {
             program: self.program,
         };
         let steps = &self.program.action(id).steps;

@@ -13,7 +13,7 @@
 
 use serde_json::{Value, json};
 
-use crate::behavior::cache::known::Derived;
+use crate::cache::behavior::known::Derived;
 use crate::program::Program;
 use crate::program::expression::Expr;
 

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::*;
 use crate::json::Node;
 use crate::program::code::{Code, put};
+use crate::program::exact::{self, Scope};
 use crate::program::headers;
 use crate::program::ids::{FieldId, HeaderId, StackId, UnionId, UnionStackId};
-use crate::run::exact::{self, Scope};
 
 const WIDTHS: [u32; 16] = [
     1, 7, 8, 16, 31, 32, 33, 48, 63, 64, 65, 96, 127, 128, 129, 256,

@@ -14,10 +14,10 @@ use crate::program::action::{AnyStack, Step, Target};
 use crate::program::calculation::{Algorithm, Input};
 use crate::program::control::{GraphNode, NodeKind};
 use crate::program::cost::has_payload;
+use crate::program::exact;
 use crate::program::expression::{Expr, HeaderExpr, UnionExpr};
 use crate::program::headers::Headers;
 use crate::program::ids::{ActionId, CalculationId, FieldId, HeaderId, UnionId};
-use crate::run::exact;
 
 /// The facts of one primitive.
 #[derive(Clone, Debug, Default)]

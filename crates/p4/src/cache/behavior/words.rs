@@ -6,14 +6,14 @@
 //! words it *may* write may be overestimated, never underestimated. [`Uses::written`] gives
 //! exactly what it writes for one packet.
 
-use crate::cache::words::ones;
+use crate::cache::traversal::words::ones;
 use crate::program::Program;
 use crate::program::action::{AnyStack, Step, Target};
 use crate::program::calculation::Input;
+use crate::program::exact::Scope;
 use crate::program::expression::{Expr, HeaderExpr, UnionExpr};
 use crate::program::headers::{Header, Headers};
 use crate::program::ids::{CalculationId, FieldId, HeaderId, UnionId};
-use crate::run::exact::Scope;
 
 /// A set of words of a frame.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -27,7 +27,7 @@ pub const ROW_COUNTERS: usize = 1 << 16;
 /// Two rows of counters.
 ///
 /// ```
-/// use thalweg_p4::behavior::cache::Detector;
+/// use thalweg_p4::cache::behavior::Detector;
 ///
 /// let mut detector = Detector::new(2);
 /// let hash = 0x1234_0000_0000_5678;

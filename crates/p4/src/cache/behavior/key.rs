@@ -16,11 +16,11 @@
 use crate::packed::{KeyHash, Packing};
 use crate::program::Program;
 use crate::program::code::Code;
+use crate::program::exact::{self, Scope};
 use crate::program::expression::Expr;
 use crate::program::headers::Headers;
 use crate::program::ids::{CalculationId, FieldId, RegisterId};
 use crate::run::engine::calculate;
-use crate::run::exact::{self, Scope};
 use crate::run::frame::Frame;
 use crate::state::Cells;
 

@@ -27,8 +27,8 @@ use rand_pcg::Pcg64Mcg;
 use thalweg_classifier::ClassifierKind;
 use thalweg_packet::Instant;
 
-use crate::behavior::cache::{BehaviorCache, BehaviorConfig, BehaviorCounts, Ended, Look, Unfit};
-use crate::cache::{Cache, CacheConfig, CacheStatistics};
+use crate::cache::behavior::{BehaviorCache, BehaviorConfig, BehaviorCounts, Ended, Look, Unfit};
+use crate::cache::traversal::{Cache, CacheConfig, CacheStatistics};
 use crate::program::Program;
 use crate::program::control::Pipeline;
 use crate::program::cost::COPIED_WORD;
@@ -38,9 +38,9 @@ use thalweg_classifier::{BuiltIndex, IndexJob};
 
 use crate::training::TargetOwner;
 
-use super::engine::{Stop, TraceStep, Walk, spend};
-use super::frame::{Frame, Wishes};
-use super::outcome::{COPIES_MAX, Counts, DropReason, Fault, Outbox, PASSES_MAX, WORK_MAX};
+use crate::run::engine::{Stop, TraceStep, Walk, spend};
+use crate::run::frame::{Frame, Wishes};
+use crate::run::outcome::{COPIES_MAX, Counts, DropReason, Fault, Outbox, PASSES_MAX, WORK_MAX};
 
 /// The options of a target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -425,7 +425,7 @@ impl Target {
             spend(&mut self.work_left, program.costs.digest(list))?;
             self.counts.digests += 1;
             for &field in &program.arrays.learn_lists[list.index()].fields {
-                let range = super::exact::range(program.headers.field(field));
+                let range = crate::program::exact::range(program.headers.field(field));
                 outbox.digest_words().extend_from_slice(&frame.words[range]);
             }
             outbox.digest(list);

@@ -29,12 +29,12 @@
 
 use crate::program::code::{Code, low_mask};
 use crate::program::control::NodeKind;
+use crate::program::exact;
 use crate::program::ids::{NodeId, TableId};
 use crate::program::narrow::Seen;
 use crate::program::table::{KeyPart, MatchKind};
 use crate::run::Fault;
 use crate::run::engine::{Stop, Walk, build_key};
-use crate::run::exact;
 use crate::run::frame::Frame;
 use crate::state::What;
 

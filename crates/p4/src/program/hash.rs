@@ -9,10 +9,24 @@ use std::collections::HashMap;
 use twox_hash::XxHash64;
 
 use crate::program::calculation::Algorithm;
-use crate::state::CrcParameters;
 
 /// Inputs that `round_robin_consistent` remembers; later ones are counted but not remembered.
 const REMEMBERED_MAX: usize = 1 << 16;
+
+/// A cyclic redundancy check, as Ross Williams' model parameters describe it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CrcParameters {
+    /// The polynomial, without its highest term.
+    pub polynomial: u64,
+    /// The initial value of the register.
+    pub initial: u64,
+    /// The value that is combined with the result by exclusive or.
+    pub final_xor: u64,
+    /// Whether each byte is read from its lowest bit.
+    pub is_data_reflected: bool,
+    /// Whether the bits of the result are reversed.
+    pub is_remainder_reflected: bool,
+}
 
 /// A calculation's function, with its memory.
 #[derive(Clone, Debug)]

@@ -16,8 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::program::Program;
 use crate::program::action::Step;
 use crate::program::control::{NodeKind, Pipeline, in_order, successors};
+use crate::program::exact;
 use crate::program::ids::ActionId;
-use crate::run::exact;
 
 use super::facts::{Facts, deciding, steering};
 use super::layout::Shape;
