@@ -85,7 +85,10 @@ mod examine;
 mod groups;
 mod index;
 mod iset;
+mod lane;
+mod limits;
 mod model;
+mod number;
 mod packing;
 mod partition;
 mod perceptrons;
@@ -333,8 +336,8 @@ impl Classifier for Learned {
         };
         let words = self.words();
         assert_eq!(keys.len(), words * answers.len(), "keys of another layout");
-        let bursts = keys.chunks(words * batch::BURST);
-        for (keys, answers) in bursts.zip(answers.chunks_mut(batch::BURST)) {
+        let bursts = keys.chunks(words * limits::BURST);
+        for (keys, answers) in bursts.zip(answers.chunks_mut(limits::BURST)) {
             self.lookup_burst(trained, keys, version, answers);
         }
     }

@@ -33,19 +33,8 @@ use crate::entry::{Credit, Entry, EntryId, Mark, Program};
 use crate::gate::Gate;
 use crate::ledger::{Ledger, Tally};
 use crate::maintain::Caches as _;
+use crate::scratch::Scratch;
 use crate::statistics::{EvictReason, RefuseReason};
-
-/// Buffers for answering packets by the rules, reused from burst to burst.
-#[derive(Debug, Default)]
-pub(crate) struct Scratch {
-    /// Packets that missed the exact-match cache.
-    unknown: Vec<usize>,
-    /// Their keys, one after the other, each with all words of the layout.
-    keys: Vec<u64>,
-    /// The rules they met in the first table.
-    first: Vec<Option<RuleId>>,
-    credits: Vec<Credit>,
-}
 
 impl<const W: usize> Core<W> {
     /// Answers a parsed burst; `is_first` unless its packets recirculate.

@@ -2,7 +2,7 @@
 
 use thalweg_classifier::RULES_MAX;
 
-use crate::maintain::MaintainerKind;
+use crate::maintainer_kind::MaintainerKind;
 
 /// Limits of the exact-match cache.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -26,7 +26,6 @@ use thalweg_packet::{
 };
 use thalweg_pipeline::{Counters, Effect, Outbox, Pipeline, Walker};
 
-use crate::computational::Scratch;
 use crate::config::{Config, MegaflowClassifier, Mode};
 use crate::continuation::Continuations;
 use crate::dependency::{Dependencies, Index};
@@ -38,6 +37,7 @@ use crate::ledger::{Ledger, Tally};
 use crate::megaflow::{Arrival, Megaflow};
 use crate::microflow::{Admission, Microflow};
 use crate::record::Record;
+use crate::scratch::Scratch;
 use crate::statistics::{EvictReason, RefuseReason, Statistics};
 use crate::thrift::Thrift;
 

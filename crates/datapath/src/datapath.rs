@@ -13,9 +13,9 @@ use crate::entry::{Credit, EntryId, Program};
 use crate::gate::Gate;
 use crate::history::LastRepair;
 use crate::ledger::Ledger;
-use crate::maintain::{
-    Following, Maintainer, MaintainerKind, Outcome, Published, Requests, Slice, Walks, Work,
-};
+use crate::maintain::{Following, Maintainer, Published, Requests, Slice, Walks};
+use crate::maintainer_kind::MaintainerKind;
+use crate::outcome::{Outcome, Work};
 use crate::statistics::{EvictReason, Statistics};
 
 /// The caches of one worker, at one version of the pipeline.

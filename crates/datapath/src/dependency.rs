@@ -29,6 +29,7 @@
 
 mod memory;
 mod node;
+mod node_id;
 mod paths;
 mod pivot;
 mod search;
@@ -43,7 +44,8 @@ use crate::entry::EntryId;
 
 use memory::Arrivals;
 pub(crate) use memory::{Known, Recollection};
-use node::{Cause, NodeId, Nodes};
+use node::{Cause, Nodes};
+use node_id::NodeId;
 use paths::{Edge, Paths};
 use pivot::{Bits, WIDTH_MAX};
 pub(crate) use search::Suspect;

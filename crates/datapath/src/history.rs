@@ -8,7 +8,7 @@ use thalweg_classifier::Version;
 use thalweg_classifier::hash::WordHash;
 
 use crate::entry::EntryId;
-use crate::maintain::Outcome;
+use crate::outcome::Outcome;
 
 /// The last repair of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

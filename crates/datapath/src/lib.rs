@@ -19,6 +19,7 @@
 
 mod computational;
 mod config;
+mod content;
 mod continuation;
 mod core;
 mod datapath;
@@ -30,9 +31,12 @@ mod history;
 mod intern;
 mod ledger;
 mod maintain;
+mod maintainer_kind;
 mod megaflow;
 mod microflow;
+mod outcome;
 mod record;
+mod scratch;
 mod statistics;
 mod sync;
 mod thrift;
@@ -50,10 +54,11 @@ pub use gate::Gate;
 pub use history::LastRepair;
 pub use ledger::{Counts, Ledger};
 pub use maintain::{
-    Barrier, Flush, Incremental, Lazy, Maintainer, MaintainerKind, Outcome, Repair, Requests,
-    Revalidate, Scope, UnknownMaintainer, Walks, Work,
+    Barrier, Flush, Incremental, Lazy, Maintainer, Repair, Requests, Revalidate, Scope, Walks,
 };
+pub use maintainer_kind::{MaintainerKind, UnknownMaintainer};
 pub use megaflow::{CacheChoice, CacheIndex};
+pub use outcome::{Outcome, Work};
 pub use statistics::{CacheCounters, EvictReason, LookupCounters, RefuseReason, Statistics};
 pub use thalweg_classifier::LearnedStatistics;
 pub use thalweg_classifier::{BuiltIndex, IndexJob, Tending};

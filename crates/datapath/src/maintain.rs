@@ -34,10 +34,12 @@ mod walks;
 use thalweg_classifier::Version;
 use thalweg_pipeline::{Delta, Pipeline};
 
+use crate::content::Content;
 use crate::dependency::{Findings, Suspect};
 use crate::entry::EntryId;
+use crate::maintainer_kind::MaintainerKind;
+use crate::outcome::Outcome;
 use crate::statistics::EvictReason;
-use crate::upcall::Content;
 
 pub(crate) use follow::{Following, Slice};
 pub use incremental::{Barrier, Incremental};
@@ -45,55 +47,7 @@ pub(crate) use published::Published;
 pub use sweep::{Flush, Lazy, Revalidate};
 pub use walks::{Requests, Walks};
 
-/// The kind of maintainer of a datapath.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum MaintainerKind {
-    /// [`Incremental`].
-    Incremental,
-    /// [`Barrier`].
-    Barrier,
-    /// [`Revalidate`].
-    Revalidate,
-    /// [`Lazy`].
-    Lazy,
-    /// [`Flush`].
-    Flush,
-}
-
 impl MaintainerKind {
-    /// All kinds.
-    pub const ALL: [MaintainerKind; 5] = [
-        MaintainerKind::Incremental,
-        MaintainerKind::Barrier,
-        MaintainerKind::Revalidate,
-        MaintainerKind::Lazy,
-        MaintainerKind::Flush,
-    ];
-
-    /// Kinds that never give a packet an old answer once a change is acknowledged.
-    pub const STRICT: [MaintainerKind; 4] = [
-        MaintainerKind::Incremental,
-        MaintainerKind::Barrier,
-        MaintainerKind::Revalidate,
-        MaintainerKind::Flush,
-    ];
-
-    /// The name in configurations and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            MaintainerKind::Incremental => "incremental",
-            MaintainerKind::Barrier => "barrier",
-            MaintainerKind::Revalidate => "revalidate",
-            MaintainerKind::Lazy => "lazy",
-            MaintainerKind::Flush => "flush",
-        }
-    }
-
-    /// Whether it needs the record of what entries depend on.
-    pub(crate) fn needs_dependencies(self) -> bool {
-        matches!(self, MaintainerKind::Incremental | MaintainerKind::Barrier)
-    }
-
     pub(crate) fn build(self) -> Box<dyn Maintainer + Send> {
         match self {
             MaintainerKind::Incremental => Box::new(Incremental),
@@ -101,114 +55,6 @@ impl MaintainerKind {
             MaintainerKind::Revalidate => Box::new(Revalidate),
             MaintainerKind::Lazy => Box::new(Lazy),
             MaintainerKind::Flush => Box::new(Flush),
-        }
-    }
-}
-
-impl std::str::FromStr for MaintainerKind {
-    type Err = UnknownMaintainer;
-
-    fn from_str(name: &str) -> Result<Self, UnknownMaintainer> {
-        let known = MaintainerKind::ALL
-            .into_iter()
-            .find(|kind| kind.name() == name);
-        known.ok_or_else(|| UnknownMaintainer {
-            name: name.to_owned(),
-        })
-    }
-}
-
-/// The error for an unknown maintainer.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error(
-    "there is no maintainer {name:?}; choose \"incremental\", \"barrier\", \"revalidate\", \
-     \"lazy\" or \"flush\""
-)]
-pub struct UnknownMaintainer {
-    /// The name given.
-    pub name: String,
-}
-
-/// The work of a maintainer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Work {
-    /// Entries looked at.
-    pub examined: u64,
-    /// Entries repaired in place because their answer changed.
-    pub repaired: u64,
-    /// Entries put in again because their region changed.
-    pub moved: u64,
-    /// Entries evicted.
-    pub evicted: u64,
-    /// Of all these, entries walked elsewhere: see [`Requests`].
-    pub walked_elsewhere: u64,
-}
-
-impl Work {
-    /// Counts the outcome of one entry.
-    pub fn count(&mut self, outcome: Outcome) {
-        self.examined += 1;
-        match outcome {
-            Outcome::Unchanged => {}
-            Outcome::Repaired => self.repaired += 1,
-            Outcome::Narrowed | Outcome::Moved => self.moved += 1,
-            Outcome::Evicted => self.evicted += 1,
-        }
-    }
-
-    /// Adds other work, of another datapath or another time.
-    pub fn add(&mut self, other: Work) {
-        self.examined += other.examined;
-        self.repaired += other.repaired;
-        self.moved += other.moved;
-        self.evicted += other.evicted;
-        self.walked_elsewhere += other.walked_elsewhere;
-    }
-
-    /// Entries looked at that were right.
-    pub fn falsely_affected(&self) -> u64 {
-        self.examined - self.affected()
-    }
-
-    /// Entries that the change affected.
-    pub fn affected(&self) -> u64 {
-        self.repaired + self.moved + self.evicted
-    }
-}
-
-/// The outcome for an entry.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Outcome {
-    /// It was right.
-    Unchanged,
-    /// Its effects or the rules it met changed.
-    Repaired,
-    /// Its region became smaller.
-    Narrowed,
-    /// Its region changed, wider or elsewhere.
-    Moved,
-    /// It was evicted.
-    Evicted,
-}
-
-impl Outcome {
-    /// All outcomes.
-    pub const ALL: [Outcome; 5] = [
-        Outcome::Unchanged,
-        Outcome::Repaired,
-        Outcome::Narrowed,
-        Outcome::Moved,
-        Outcome::Evicted,
-    ];
-
-    /// The outcome's name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Outcome::Unchanged => "unchanged",
-            Outcome::Repaired => "repaired",
-            Outcome::Narrowed => "narrowed",
-            Outcome::Moved => "moved",
-            Outcome::Evicted => "evicted",
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use thalweg_pipeline::Drops;
 
-use crate::maintain::Outcome;
+use crate::outcome::Outcome;
 
 /// Why an entry left the megaflow cache.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

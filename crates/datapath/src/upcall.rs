@@ -6,45 +6,18 @@
 
 use std::sync::Arc;
 
-use thalweg_classifier::simd::prefetch;
 use thalweg_packet::Instant;
 use thalweg_pipeline::{
     Continuation, Counters, Effect, Pipeline, StepKind, Trace, Translation, Version, Walker,
 };
 
+use crate::content::Content;
 use crate::core::{Answer, Core};
 use crate::dependency::{Dependencies, Known};
 use crate::entry::{Credit, Entry, EntryId, Mark, Program};
-use crate::intern::Hashed;
 use crate::maintain::Caches;
 use crate::megaflow::Arrival;
 use crate::statistics::{EvictReason, RefuseReason};
-
-/// The content of an entry, from the interpreter's answer.
-#[derive(Debug)]
-pub(crate) struct Content {
-    pub(crate) mask: Vec<u64>,
-    pub(crate) effects: Hashed<Effect>,
-    pub(crate) credits: Hashed<Credit>,
-    /// Lookups that the walk needed, and how many of them were known.
-    pub(crate) lookups: u32,
-    pub(crate) recalled: u32,
-    /// Whether the walk was repeated without memory, as that had made the mask too long.
-    pub(crate) is_anew: bool,
-    /// What the walk read, unless that is already recorded.
-    pub(crate) read: Option<(Trace, Known)>,
-}
-
-impl Content {
-    /// Prefetches its memory, which another processor may have written.
-    pub(crate) fn prefetch(&self) {
-        prefetch(&self.mask, 0);
-        prefetch(&self.effects, 0);
-        prefetch(&self.credits, 0);
-        // The list spans several lines: a walk meets a rule in each of ten tables.
-        prefetch(&self.credits, self.credits.len().saturating_sub(1));
-    }
-}
 
 impl<const W: usize> Core<W> {
     /// Gets the interpreter's answer to a key, and remembers it.

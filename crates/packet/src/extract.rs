@@ -16,7 +16,7 @@
 
 use crate::field::{FieldDescriptor, Intrinsic, Scalar, Source};
 use crate::headers::Headers;
-use crate::layout::{Slot, ones};
+use crate::slot::{Slot, ones};
 
 /// What the receiver knows about a packet: everything in a key that is not in the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

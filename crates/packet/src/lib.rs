@@ -18,6 +18,7 @@ mod layout;
 mod pool;
 mod rewrite;
 mod shapes;
+mod slot;
 pub mod standard;
 pub mod wire;
 
@@ -26,7 +27,8 @@ pub use extract::Receipt;
 pub use field::{FieldDescriptor, FieldId, HeaderId, Intrinsic, Location, Scalar, Source, Stage};
 pub use headers::{FrameError, Headers};
 pub use instant::Instant;
-pub use layout::{Layout, LayoutTooWide, MAX_WORDS, Slot};
+pub use layout::{Layout, LayoutTooWide, MAX_WORDS};
 pub use pool::{BURST, PacketPool};
 pub use rewrite::Rewriter;
 pub use shapes::Shapes;
+pub use slot::Slot;

@@ -37,8 +37,8 @@ use thalweg_io::PortStatus;
 use thalweg_packet::{Instant, PortId};
 use thalweg_pipeline::{Change, ChangeError, Delta, Operation, RuleId, Station};
 
-use crate::engine::{Removal, RemovalReason};
 use crate::message::{Answer, Command, News, Settled};
+use crate::removal::{Removal, RemovalReason};
 use crate::steps;
 use crate::switch::Switch;
 use crate::sync::RecvTimeoutError;

@@ -19,19 +19,19 @@
 //! 4. One change is followed at a time: the next waits until all entries are right.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use thalweg_datapath::{
     Datapath, Gate, LearnedStatistics, Ledger, MaintainerKind, Progress, Requests, Walks, Work,
 };
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 use thalweg_pipeline::{
-    Change, ChangeError, Counters, Delta, Flow, Operation, Outbox, Pipeline, PortState, RuleId,
-    Tending, Version, Walker,
+    Change, ChangeError, Delta, Operation, Outbox, Pipeline, PortState, RuleId, Tending, Version,
+    Walker,
 };
 
 use crate::audit::Audit;
 use crate::long_work::{LongWork, LongWorkStatistics, LongWorker, SLICE_EVERY, SLICE_STEPS};
+use crate::removal::{Removal, RemovalReason};
 use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
 use crate::training::{Long, Outcome};
 use crate::upkeep::Upkeep;
@@ -101,30 +101,6 @@ struct Unsettled {
     over: Vec<(RuleId, RemovalReason)>,
     made_at: Instant,
     is_acknowledged: bool,
-}
-
-/// Why a rule ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RemovalReason {
-    /// It was idle for too long.
-    IdleTimeout,
-    /// Its time was over.
-    HardTimeout,
-    /// It was deleted, or replaced by another.
-    Deleted,
-}
-
-/// The report of an ended rule that asked for it.
-#[derive(Clone, Debug)]
-pub struct Removal {
-    /// The rule.
-    pub flow: Flow,
-    /// Why it ended.
-    pub reason: RemovalReason,
-    /// Its final counters.
-    pub counters: Counters,
-    /// How long it existed.
-    pub duration: Duration,
 }
 
 /// A switch on one thread.

@@ -21,6 +21,7 @@ mod p4;
 mod plugging;
 mod ports;
 mod recent;
+mod removal;
 mod replace;
 mod rule_duty;
 mod steps;
@@ -32,9 +33,10 @@ mod training;
 mod upkeep;
 mod v2p;
 mod worker;
+mod worker_counters;
 
 pub use audit::Audit;
-pub use engine::{Config, Engine, EngineError, Removal, RemovalReason, Step, Update};
+pub use engine::{Config, Engine, EngineError, Step, Update};
 pub use long_work::{LongWork, LongWorkStatistics};
 pub use message::PacketIn;
 pub use openflow::{OpenFlowCounters, OpenFlowIdentity, OpenFlowPlane};
@@ -42,8 +44,10 @@ pub use p4::{
     P4Burst, P4Clock, P4Config, P4Forwarder, P4Plane, P4PlaneConfig, P4Switch, P4Totals, P4Waker,
 };
 pub use ports::SwitchPort;
+pub use removal::{Removal, RemovalReason};
 pub use replace::replacement;
 pub use switch::{Interrupter, Switch, SwitchConfig, SwitchError};
-pub use totals::{PlugCounters, PortTotals, Totals, WorkerCounters};
+pub use totals::{PlugCounters, PortTotals, Totals};
 pub use training::TrainingCounters;
 pub use v2p::{Machine, V2pConfig, V2pCounters, V2pError, V2pMap, V2pRole, mac_of};
+pub use worker_counters::WorkerCounters;

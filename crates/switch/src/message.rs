@@ -18,7 +18,7 @@ use thalweg_packet::{Instant, PortId};
 use thalweg_pipeline::{Delta, Notice, RuleId, Station, Version};
 
 use crate::ports::{Attached, Routes};
-use crate::totals::WorkerCounters;
+use crate::worker_counters::WorkerCounters;
 
 /// A command to a worker, handled between two bursts.
 #[derive(Debug)]

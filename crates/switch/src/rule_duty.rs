@@ -34,9 +34,9 @@ use crate::message::{Answer, Command, News, PacketIn, Report, Settled};
 use crate::ports::{Ports, Routes};
 use crate::recent::Recent;
 use crate::sync::{Mutex, Receiver, Sender};
-use crate::totals::WorkerCounters;
 use crate::v2p::{Node, lock};
 use crate::worker::Duty;
+use crate::worker_counters::WorkerCounters;
 
 /// Packets of other workers sent in one round. More than come in, so that these packets, which
 /// have cost the most already, are not the first to be refused.

@@ -18,7 +18,7 @@ use std::time::Duration;
 use thalweg_packet::Instant;
 use thalweg_pipeline::{Pipeline, Rule, RuleId};
 
-use crate::engine::RemovalReason;
+use crate::removal::RemovalReason;
 
 /// How often deadlines are checked.
 const INTERVAL: Duration = Duration::from_secs(1);

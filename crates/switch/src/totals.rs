@@ -1,7 +1,6 @@
 //! The totals of a running switch, over all workers.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use thalweg_datapath::{CacheChoice, Statistics, Work};
 use thalweg_io::{PortCounters, PortStatus};
@@ -11,43 +10,7 @@ use thalweg_pipeline::Version;
 use crate::message::Report;
 use crate::training::TrainingCounters;
 use crate::v2p::V2pCounters;
-
-/// Counters of workers, besides their ports and caches.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct WorkerCounters {
-    /// Packets to a port that the pipeline has and the switch does not.
-    pub no_such_port: u64,
-    /// Packets refused by another worker's full exchange.
-    pub exchange_refused: u64,
-    /// Copies that were not made because the pool was empty.
-    pub copies_refused: u64,
-    /// Reports of stations that the control side had no room for; they are sent again.
-    pub learned_refused: u64,
-    /// Packets for the controller that were handed to the control side.
-    pub packet_ins: u64,
-    /// Packets for the controller that the control side had no room for.
-    pub packet_ins_refused: u64,
-    /// Time spent following changes.
-    pub maintenance_time: Duration,
-    /// Longest time that maintenance and reports took between two bursts.
-    pub longest_pause: Duration,
-    /// Longest time between two looks at the ports while there was work.
-    pub longest_round: Duration,
-}
-
-impl WorkerCounters {
-    fn add(&mut self, other: WorkerCounters) {
-        self.no_such_port += other.no_such_port;
-        self.exchange_refused += other.exchange_refused;
-        self.copies_refused += other.copies_refused;
-        self.learned_refused += other.learned_refused;
-        self.packet_ins += other.packet_ins;
-        self.packet_ins_refused += other.packet_ins_refused;
-        self.maintenance_time += other.maintenance_time;
-        self.longest_pause = self.longest_pause.max(other.longest_pause);
-        self.longest_round = self.longest_round.max(other.longest_round);
-    }
-}
+use crate::worker_counters::WorkerCounters;
 
 /// Ports added and removed while the switch ran.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -16,7 +16,7 @@ use thalweg_pipeline::{
 };
 
 use crate::aging::Aging;
-use crate::engine::{Removal, RemovalReason};
+use crate::removal::{Removal, RemovalReason};
 use crate::timeouts::{Due, Timeouts};
 
 /// Most reports of ended rules waiting to be collected.

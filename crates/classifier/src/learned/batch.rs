@@ -5,10 +5,7 @@ use crate::{Precedence, RuleId, Version};
 
 use super::Learned;
 use super::index::{Search, Trained};
-use super::slots::NO_SLOT;
-
-/// The most keys in flight at once.
-pub(super) const BURST: usize = 32;
+use super::limits::{BURST, NO_SLOT};
 
 impl Learned {
     /// Looks up at most [`BURST`] keys in iSets and remainder.

@@ -45,9 +45,10 @@ use crate::Version;
 use crate::simd::Simd;
 use crate::simd::lanes::{Lanes as Line, MaskTable, numbers_of, top_bits};
 
-use super::packing::PACKED_WORDS_MAX;
+use super::lane::Lane;
+use super::limits::{NO_SLOT, PACKED_WORDS_MAX};
 use super::partition::LANES;
-use super::slots::{NO_SLOT, Slots};
+use super::slots::Slots;
 
 const EMPTY: Line = Line([0; LANES]);
 /// The number of slot words in line 0, before the words with numbers.
@@ -160,28 +161,6 @@ impl Shape {
         match self {
             Shape::Numbered(tables) => tables[word].mask_of(stored as u16),
             Shape::Written(_) => stored,
-        }
-    }
-}
-
-/// The position of a rule in a bucket: its group and lane.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Lane {
-    group: u32,
-    lane: u8,
-}
-
-impl Lane {
-    /// No position.
-    pub(super) const NONE: Lane = Lane {
-        group: u32::MAX,
-        lane: 0,
-    };
-
-    pub(super) fn new(group: usize, lane: usize) -> Lane {
-        Lane {
-            group: group as u32,
-            lane: lane as u8,
         }
     }
 }

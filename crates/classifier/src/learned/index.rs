@@ -9,11 +9,12 @@ use crate::merged_tuples::MergedTuples;
 use crate::simd::{Level, Plain, Simd, Work};
 use crate::{Pattern, Precedence, RuleId, Version};
 
-use super::batch::BURST;
-use super::groups::{Groups, Lane};
+use super::groups::Groups;
 use super::iset::Iset;
-use super::packing::{PACKED_WORDS_MAX, Packing};
-use super::slots::{NO_SLOT, Slots};
+use super::lane::Lane;
+use super::limits::{BURST, NO_SLOT, PACKED_WORDS_MAX};
+use super::packing::Packing;
+use super::slots::Slots;
 
 /// The most packed words that common rules read.
 const PACKED_WORDS: usize = 2;

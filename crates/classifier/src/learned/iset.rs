@@ -12,10 +12,12 @@
 use crate::simd::{Plain, Simd};
 
 use super::composite::Composite;
-use super::groups::{Groups, Lane};
-use super::model::{Model, Number, search};
+use super::groups::Groups;
+use super::lane::Lane;
+use super::limits::NO_SLOT;
+use super::model::{Model, search};
+use super::number::Number;
 use super::partition::{Buckets, LANES};
-use super::slots::NO_SLOT;
 
 /// Sorted numbers of one width, and their model.
 #[derive(Clone, Debug)]
@@ -120,18 +122,18 @@ impl Iset {
         }
     }
 
-    /// The buckets of up to [`BURST`](super::batch::BURST) keys of `words` words each.
+    /// The buckets of up to [`BURST`](super::limits::BURST) keys of `words` words each.
     #[inline(always)]
     pub(super) fn burst<S: Simd>(&self, simd: S, keys: &[u64], words: usize, buckets: &mut [u32]) {
         match &self.starts {
             Starts::Narrow(directory) => {
-                let mut numbers = [0u64; super::batch::BURST];
+                let mut numbers = [0u64; super::limits::BURST];
                 let numbers = &mut numbers[..buckets.len()];
                 self.composite.narrow_burst(keys, words, numbers);
                 directory.burst(simd, numbers, buckets, &self.groups);
             }
             Starts::Wide(directory) => {
-                let mut numbers = [0u128; super::batch::BURST];
+                let mut numbers = [0u128; super::limits::BURST];
                 for (number, key) in numbers.iter_mut().zip(keys.chunks_exact(words)) {
                     *number = self.composite.wide(key);
                 }

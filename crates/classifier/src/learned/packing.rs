@@ -7,10 +7,7 @@
 //! 1. Every bit of the masks that a packing was made for is kept, each at one place.
 //! 2. Bits of packed words that hold no kept bit are zero.
 
-use super::batch::BURST;
-
-/// The most words of a packed key; rules that read more bits stay in the remainder.
-pub(super) const PACKED_WORDS_MAX: usize = 16;
+use super::limits::{BURST, PACKED_WORDS_MAX};
 
 /// The mapping of key bits to packed bits.
 #[derive(Clone, Debug, Default)]

@@ -29,12 +29,13 @@
 //! little, because the three wait for each other.
 
 mod quantize;
+mod real;
 mod responsibility;
 mod train;
 
 pub(super) use train::SAMPLES_MAX;
 
-use super::model::Number;
+use super::number::Number;
 use responsibility::Interval;
 
 /// The number of hidden units.

@@ -18,7 +18,7 @@
 //!
 //! Costs: a load for each of two or three levels; 12 bytes per cell.
 
-use super::model::Number;
+use super::number::Number;
 
 /// The wanted length of a leaf's windows.
 const WINDOW_WANTED: i64 = 8;

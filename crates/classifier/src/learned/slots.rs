@@ -15,12 +15,10 @@
 //!    precedence only if their rules never exist at the same version.
 //! 2. `places` has the ids of all slots that are not vacant.
 
-use super::groups::Lane;
+use super::lane::Lane;
+use super::limits::NO_SLOT;
 use crate::places::{Place, Places};
 use crate::{Precedence, RuleId, Version};
-
-/// Stands for no slot.
-pub(super) const NO_SLOT: u32 = u32::MAX;
 
 /// The number of rules of a priority for each vacant slot behind them.
 const RULES_PER_SPARE: usize = 4;

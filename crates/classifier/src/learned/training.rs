@@ -23,12 +23,14 @@ use super::composite::Composite;
 use super::cost::Trial;
 use super::index::Trained;
 use super::iset::{Directory, Iset, Starts};
-use super::model::{Model, Number, check};
+use super::limits::NO_SLOT;
+use super::model::{Model, check};
+use super::number::Number;
 use super::packing::Packing;
 use super::partition::{Buckets, Limits, partition};
 use super::perceptrons::Perceptrons;
 use super::pieces::Pieces;
-use super::slots::{NO_SLOT, Slots};
+use super::slots::Slots;
 use super::snapshot::Snapshot;
 use super::{LearnedConfig, ModelKind};
 

@@ -19,7 +19,8 @@ use smallvec::SmallVec;
 use thalweg_classifier::{Precedence, RuleId, Version};
 use thalweg_pipeline::{Memory, Pipeline, TableId};
 
-use super::node::{NodeId, Nodes};
+use super::node::Nodes;
+use super::node_id::NodeId;
 use super::paths::Edge;
 
 /// At most this many new rules are compared with a packet one by one; beyond, a search is

@@ -23,11 +23,8 @@ use thalweg_pipeline::{Input, Station, TableId};
 
 use crate::entry::EntryId;
 
+use super::node_id::NodeId;
 use super::pivot::{Bits, Pivot, Prefix};
-
-/// The number of a node.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct NodeId(pub(super) u32);
 
 /// An input of a walk that is not a table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

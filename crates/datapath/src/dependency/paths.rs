@@ -9,7 +9,7 @@ use thalweg_classifier::simd::prefetch;
 
 use crate::entry::EntryId;
 
-use super::node::NodeId;
+use super::node_id::NodeId;
 
 /// An entry's place among a node's dependents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

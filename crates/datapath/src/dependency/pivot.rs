@@ -23,7 +23,7 @@
 
 use std::collections::BTreeSet;
 
-use super::node::NodeId;
+use super::node_id::NodeId;
 
 /// Most leading bits of a field that a pivot distinguishes.
 pub(super) const WIDTH_MAX: u32 = 56;

@@ -4,13 +4,15 @@ use thalweg_classifier::Version;
 use thalweg_pipeline::{Delta, Pipeline};
 
 use super::published::Published;
-use super::{Caches, Outcome, Requests};
+use super::{Caches, Requests};
+use crate::content::Content;
 use crate::core::Core;
 use crate::dependency::{Findings, Suspect};
 use crate::entry::{EntryId, Program};
 use crate::history::LastRepair;
+use crate::outcome::Outcome;
 use crate::statistics::EvictReason;
-use crate::upcall::{Content, bits_of};
+use crate::upcall::bits_of;
 
 impl<const W: usize> Caches for Core<W> {
     fn numbers(&self) -> u32 {

@@ -33,9 +33,10 @@ use thalweg_pipeline::Delta;
 
 use super::published::Published;
 use super::walks::{Requests, Walk, Walks};
-use super::{Caches, Maintainer, Outcome, Repair, Scope, Work};
+use super::{Caches, Maintainer, Repair, Scope};
 use crate::dependency::Findings;
 use crate::entry::EntryId;
+use crate::outcome::{Outcome, Work};
 
 /// Entries that a slice may mark for each one it may treat. Low in a model check, which has
 /// few entries, so that marking takes several slices.

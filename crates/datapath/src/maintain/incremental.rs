@@ -7,7 +7,8 @@
 //! A search costs time for each new rule, a sweep for each entry. If a change has far more
 //! rules than there are entries, as when all rules are reloaded, all entries are looked at.
 
-use super::{Maintainer, Outcome, Repair, Scope};
+use super::{Maintainer, Repair, Scope};
+use crate::outcome::Outcome;
 use crate::statistics::EvictReason;
 
 /// Translates the affected entries' keys again, and repairs what changed.

@@ -1,6 +1,7 @@
 //! Maintainers that look at every entry: the baselines.
 
-use super::{Maintainer, Outcome, Repair, Scope};
+use super::{Maintainer, Repair, Scope};
+use crate::outcome::Outcome;
 use crate::statistics::EvictReason;
 
 /// Evicts everything.

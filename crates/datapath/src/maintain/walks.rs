@@ -30,10 +30,11 @@ use thalweg_classifier::Version;
 use thalweg_classifier::hash::WordHash;
 use thalweg_pipeline::{Pipeline, Translation, Walker};
 
+use crate::content::Content;
 use crate::dependency::Index;
 use crate::entry::{Credit, EntryId};
 use crate::intern::Hashed;
-use crate::upcall::{Again, Content, lookups_of};
+use crate::upcall::{Again, lookups_of};
 
 /// Entries that a datapath wants walked, with their keys.
 #[derive(Debug)]

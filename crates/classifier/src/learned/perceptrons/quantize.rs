@@ -4,7 +4,7 @@
 //! equals `v/k * max(0, k w x + k b)` for any positive `k`. So every `w` becomes a 12-bit
 //! integer, and `b` is chosen so that the unit still begins at the same point.
 
-use super::train::Real;
+use super::real::Real;
 use super::{INPUT_BITS, Submodel, UNITS};
 
 const INPUT_MAX: f64 = 4095.0;

@@ -11,7 +11,7 @@
 //! This is the transition set of NuevoMatch (section 3.4), on integers: finite, and a proof.
 
 use super::{INPUT_BITS, Submodel, UNITS};
-use crate::learned::model::Number;
+use crate::learned::number::Number;
 
 /// The numbers from `low` to `high`, both included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

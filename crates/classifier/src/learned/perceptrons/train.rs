@@ -12,33 +12,16 @@
 //! another line.
 
 use super::quantize::quantize;
+use super::real::Real;
 use super::responsibility::{Interval, distances};
 use super::{INPUT_BITS, Submodel, UNITS, WINDOW_WANTED};
-use crate::learned::model::Number;
+use crate::learned::number::Number;
 
 /// The default number of samples of a submodel.
 pub(in crate::learned) const SAMPLES_MAX: usize = 2_000;
 const BATCH: usize = 32;
 const EPOCHS: usize = 12;
 const RATE: f32 = 1e-3;
-
-/// Weights before they become integers; inputs are 0 to 1.
-#[derive(Clone, Debug)]
-pub(super) struct Real {
-    pub(super) input: [f32; UNITS],
-    pub(super) bias: [f32; UNITS],
-    pub(super) output: [f32; UNITS],
-    pub(super) constant: f64,
-}
-
-impl Real {
-    const ZERO: Real = Real {
-        input: [0.0; UNITS],
-        bias: [0.0; UNITS],
-        output: [0.0; UNITS],
-        constant: 0.0,
-    };
-}
 
 /// An input and its wanted output, both 0 to 1.
 #[derive(Clone, Copy, Debug)]
