@@ -16,7 +16,7 @@ use thalweg_pipeline::{Delta, GroupId, RuleId, Version};
 use super::cursor::{Pin, duration, stats_of};
 use super::plane::{Call, Events};
 use super::{OpenFlowIdentity, convert, packets, statistics};
-use crate::engine::{Removal, RemovalReason};
+use crate::removal::{Removal, RemovalReason};
 use crate::switch::Switch;
 use crate::sync::Receiver;
 
