@@ -6,12 +6,12 @@
 //! vSwitch.
 
 pub mod ci;
+pub mod controllers;
 pub mod dbsp;
 pub mod differential;
 pub mod fuzz;
 mod nightly;
 pub mod ovs;
-pub mod p4runtime;
 mod packages;
 mod phases;
 pub mod results;

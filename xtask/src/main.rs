@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use xtask::workspace::Workspace;
-use xtask::{ci, dbsp, differential, fuzz, ovs, p4runtime, results, test, tidy};
+use xtask::{ci, controllers, dbsp, differential, fuzz, ovs, results, test, tidy};
 
 #[derive(Parser)]
 #[command(about = "Developer commands of the workspace")]
@@ -46,8 +46,8 @@ enum Command {
         /// One target; all if absent.
         target: Option<String>,
     },
-    /// Run real P4Runtime controllers against a running switch.
-    P4runtime,
+    /// Run real controllers, of P4Runtime and OpenFlow, against a running switch.
+    Controllers,
     /// Render the pages of measured results from their JSON files.
     Results(results::Arguments),
     /// Compare our answers with Open vSwitch's on random rules and packets.
@@ -128,7 +128,7 @@ fn run(command: Command) -> anyhow::Result<bool> {
                 is_guided: guided,
             },
         ),
-        Command::P4runtime => p4runtime::run(&Workspace::load()?, false),
+        Command::Controllers => controllers::run(&Workspace::load()?, false),
         Command::Results(arguments) => results::run(&Workspace::load()?, &arguments),
         Command::Differential {
             count,

@@ -70,11 +70,15 @@ pub(crate) fn ensure_open_vswitch() -> anyhow::Result<()> {
     ensure(&|package| package == "openvswitch-switch")
 }
 
-/// Ensures that Python is installed and can create environments.
+/// Shows that Python can make environments and build extensions in them.
+const PYTHON_CHECK: &str = "import ensurepip, os, sysconfig, venv\n\
+    os.stat(os.path.join(sysconfig.get_path('include'), 'Python.h'))";
+
+/// Ensures that Python is installed, can create environments, and can build extensions.
 pub(crate) fn ensure_python() -> anyhow::Result<()> {
     let can = || {
         let mut command = Command::new("python3");
-        command.args(["-c", "import ensurepip, venv"]);
+        command.args(["-c", PYTHON_CHECK]);
         let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
         status.is_ok_and(|status| status.success())
     };
@@ -82,18 +86,19 @@ pub(crate) fn ensure_python() -> anyhow::Result<()> {
         return Ok(());
     }
     if !has_program("apt-get") || !is_root()? {
-        bail!("this needs Python with venv; as root, run: apt-get install python3-venv");
+        bail!("this needs Python; as root, run: apt-get install python3-venv python3-dev");
     }
-    eprintln!("installing python3-venv");
+    eprintln!("installing python3-venv and python3-dev");
     apt_get(&["update"])?;
     apt_get(&[
         "install",
         "--yes",
         "--no-install-recommends",
         "python3-venv",
+        "python3-dev",
     ])?;
     if !can() {
-        bail!("python3-venv did not bring a Python that can make environments");
+        bail!("python3-venv and python3-dev did not bring a Python that can make environments");
     }
     Ok(())
 }

@@ -13,10 +13,10 @@ use std::process::Stdio;
 
 use anyhow::Context;
 
+use crate::controllers;
 use crate::dbsp;
 use crate::differential;
 use crate::fuzz;
-use crate::p4runtime;
 use crate::packages;
 use crate::phases::Phases;
 use crate::workspace::Workspace;
@@ -143,13 +143,13 @@ pub fn run(workspace: &Workspace, extent: Extent) -> anyhow::Result<bool> {
     }
     if is_quick {
         left_out.push("comparison with Open vSwitch: --quick was given".to_owned());
-        left_out.push("P4Runtime controllers: --quick was given".to_owned());
+        left_out.push("controllers: --quick was given".to_owned());
     } else {
         phases.run("comparison with Open vSwitch", || {
             let folder = differential::default_folder(workspace);
             differential::run(&differential::Config::for_tests(folder))
         });
-        phases.run("P4Runtime controllers", || p4runtime::run(workspace, true));
+        phases.run("controllers", || controllers::run(workspace, true));
     }
     let is_success = phases.finish();
     for line in &left_out {

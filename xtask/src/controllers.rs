@@ -1,8 +1,9 @@
-//! `cargo xtask p4runtime`: runs real controllers against a running switch.
+//! `cargo xtask controllers`: runs real controllers of P4Runtime and OpenFlow against a running
+//! switch.
 //!
 //! Each controller is a Python program beside the tests of `control`. It has its own
 //! environment in the build folder, into which pip installs pinned requirements. It runs in
-//! its own network namespace, because it creates tap interfaces, and starts the switch itself.
+//! its own network namespace, because it creates interfaces, and starts the switch itself.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +20,11 @@ struct Controller {
     requirements: &'static [&'static str],
 }
 
-const CONTROLLERS: [Controller; 2] = [
+const CONTROLLERS: [Controller; 3] = [
+    Controller {
+        script: "faucet_controller.py",
+        requirements: &["faucet==1.10.12"],
+    },
     Controller {
         script: "finsy_controller.py",
         requirements: &["finsy==0.30.0"],
@@ -41,7 +46,7 @@ const PROGRAMS: &str = "crates/control/testdata";
 /// If a build or an installation fails.
 pub fn run(workspace: &Workspace, is_built: bool) -> anyhow::Result<bool> {
     if !packages::is_root()? {
-        bail!("controllers need root, for network namespaces and tap interfaces");
+        bail!("controllers need root, for network namespaces and interfaces");
     }
     let build = ["build", "--profile", "tested", "--package", "thalweg"];
     if !is_built && !succeeds(workspace.cargo(&build))? {
