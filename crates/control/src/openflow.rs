@@ -13,7 +13,8 @@ pub mod target;
 pub use thalweg_openflow::{UnknownVersion, Version, Versions};
 
 pub use agent::{
-    Agent, AgentLimits, ConnectionConfig, ConnectionId, ConnectionKind, ConnectionStatus,
+    Agent, AgentCounters, AgentLimits, ConnectionConfig, ConnectionId, ConnectionKind,
+    ConnectionStatus,
 };
 pub use server::{
     AddressError, FailMode, ListenAddress, OpenFlowConfig, OpenFlowServer, OpenFlowServerCounters,

@@ -108,6 +108,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         running.no_controller += switch.take_packet_ins().len() as u64;
         drop(switch.take_removals());
         following.look(&running.config.ports, &mut switch);
+        openflow.look();
         match signals.next() {
             Some(Signal::End) => break,
             Some(Signal::Reload) => running.reload(&mut switch, console),
@@ -116,7 +117,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
             None => {}
         }
     }
-    openflow.stop(&mut switch);
+    let openflow_counts = openflow.stop(&mut switch);
     let totals = switch.stop();
     running.no_controller += switch.take_packet_ins().len() as u64;
     let outcome = Outcome {
@@ -126,6 +127,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         changes: &running.changes,
         no_controller: running.no_controller,
         pipeline: &switch.pipeline(),
+        openflow: openflow_counts,
     };
     report::print(&outcome, console)
 }

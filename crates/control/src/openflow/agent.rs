@@ -111,6 +111,36 @@ pub struct ConnectionStatus {
     pub packets_limited: u64,
 }
 
+/// What an agent has counted, of connections that are there and that have ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AgentCounters {
+    /// Messages received.
+    pub received: u64,
+    /// Messages sent.
+    pub sent: u64,
+    /// Errors sent.
+    pub errors: u64,
+    /// Changes done: messages, or whole bundles.
+    pub changes_done: u64,
+    /// Changes refused.
+    pub changes_refused: u64,
+    /// Packets that a connection did not get because it was slow.
+    pub packets_dropped: u64,
+    /// Packets that a connection did not get because of its rate.
+    pub packets_limited: u64,
+}
+
+impl AgentCounters {
+    fn add(&mut self, link: &Link) {
+        let session = link.session.counters();
+        self.received += session.received;
+        self.sent += session.sent;
+        self.errors += session.errors;
+        self.packets_dropped += link.packets_dropped;
+        self.packets_limited += link.packets_limited;
+    }
+}
+
 /// All connections of one switch.
 #[derive(Debug)]
 pub struct Agent<T> {
@@ -128,6 +158,10 @@ pub struct Agent<T> {
     fragments: u16,
     /// Messages of controllers for those who read along, if there are any.
     copies: Option<Vec<Bytes>>,
+    changes_done: u64,
+    changes_refused: u64,
+    /// What connections that have ended had counted.
+    ended: AgentCounters,
 }
 
 impl<T: Target> Agent<T> {
@@ -143,6 +177,9 @@ impl<T: Target> Agent<T> {
             watches: false,
             fragments: 0,
             copies: None,
+            changes_done: 0,
+            changes_refused: 0,
+            ended: AgentCounters::default(),
         }
     }
 
@@ -261,8 +298,21 @@ impl<T: Target> Agent<T> {
 
     /// Forgets a connection: its peer is gone.
     pub fn close(&mut self, id: ConnectionId) {
-        self.links.remove(&id);
+        if let Some(link) = self.links.remove(&id) {
+            self.ended.add(&link);
+        }
         self.watch_flows();
+    }
+
+    /// What the agent has counted.
+    pub fn counters(&self) -> AgentCounters {
+        let mut counters = self.ended;
+        self.links.values().for_each(|link| counters.add(link));
+        AgentCounters {
+            changes_done: self.changes_done,
+            changes_refused: self.changes_refused,
+            ..counters
+        }
     }
 
     /// How a connection is.

@@ -22,8 +22,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant as Clock};
 
@@ -33,7 +33,9 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::LocalSet;
 
 pub use self::address::{AddressError, ListenAddress, Remote};
-use super::agent::{Agent, AgentLimits, ConnectionConfig, ConnectionId, ConnectionKind};
+use super::agent::{
+    Agent, AgentCounters, AgentLimits, ConnectionConfig, ConnectionId, ConnectionKind,
+};
 use super::target::Target;
 use crate::server::listen::{Bound, bind};
 use crate::server::tls::{self, Acceptor};
@@ -115,6 +117,8 @@ pub struct OpenFlowServerCounters {
     pub unreachable: u64,
     /// Handshakes of TLS that failed.
     pub failed_handshakes: u64,
+    /// What the connections' agent has counted, up to half a second ago.
+    pub agent: AgentCounters,
 }
 
 #[derive(Debug, Default)]
@@ -124,6 +128,14 @@ struct Counters {
     connected: AtomicU64,
     unreachable: AtomicU64,
     failed_handshakes: AtomicU64,
+    agent: Mutex<AgentCounters>,
+}
+
+impl Counters {
+    /// Lock poisoning is ignored: the counters are whole at any time.
+    fn agent(&self) -> MutexGuard<'_, AgentCounters> {
+        self.agent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 fn count(counter: &AtomicU64) {
@@ -179,6 +191,7 @@ impl OpenFlowServer {
             }
             // The sender is dropped at the end, too.
             let _ = set.block_on(&runtime, ended);
+            *hub.counters.agent() = hub.agent.borrow().counters();
         });
         Ok(OpenFlowServer {
             addresses,
@@ -209,6 +222,7 @@ impl OpenFlowServer {
             connected: get(&self.counters.connected),
             unreachable: get(&self.counters.unreachable),
             failed_handshakes: get(&self.counters.failed_handshakes),
+            agent: *self.counters.agent(),
         }
     }
 
@@ -334,6 +348,7 @@ impl<T: Target + 'static> Hub<T> {
             let has_controller = agent.has_controller();
             self.has_controller.store(has_controller, Ordering::Relaxed);
             standalone.follow(&mut agent, has_controller, now);
+            *self.counters.agent() = agent.counters();
             drop(agent);
             self.share_copies();
             self.wake_all();

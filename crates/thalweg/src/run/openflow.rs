@@ -1,5 +1,8 @@
 //! OpenFlow in a run: the server that clients and controllers speak with.
 
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
 use anyhow::Result;
 use thalweg_command::console::log;
 use thalweg_command::failure::bad_input;
@@ -8,9 +11,17 @@ use thalweg_control::ServerError;
 use thalweg_control::openflow::{FailMode, OpenFlowServer};
 use thalweg_switch::{OpenFlowIdentity, Switch};
 
+/// How long controllers may take to connect before their absence is logged.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// A server, if the configuration asks for one.
 pub(super) struct OpenFlow {
     server: Option<OpenFlowServer>,
+    /// What is logged when no controller is there; `None` if none is configured.
+    without_controller: Option<String>,
+    /// Whether a controller was there when it was logged last.
+    had_controller: Option<bool>,
+    started: Instant,
 }
 
 impl OpenFlow {
@@ -20,7 +31,12 @@ impl OpenFlow {
     /// If an address or a file cannot be used.
     pub(super) fn start(config: &Configuration, switch: &mut Switch) -> Result<OpenFlow> {
         let Some(settings) = &config.openflow else {
-            return Ok(OpenFlow { server: None });
+            return Ok(OpenFlow {
+                server: None,
+                without_controller: None,
+                had_controller: None,
+                started: Instant::now(),
+            });
         };
         let mut identity = OpenFlowIdentity::new(settings.datapath_id, &config.name);
         let named = config.ports.iter();
@@ -38,16 +54,70 @@ impl OpenFlow {
                 server.addresses().join(", ")
             ));
         }
+        let controllers = settings.server.controllers.iter();
+        let controllers: Vec<String> = controllers.map(ToString::to_string).collect();
+        let text = format!(
+            "OpenFlow: no controller of {} speaks with the switch; {}",
+            controllers.join(", "),
+            match settings.server.fail_mode {
+                FailMode::Secure =>
+                    "fail_mode is secure: the rules stay, what they send to the \
+                                     controller is lost",
+                FailMode::Standalone =>
+                    "fail_mode is standalone: the switch forwards like a \
+                                         learning switch",
+            }
+        );
         Ok(OpenFlow {
             server: Some(server),
+            without_controller: (!controllers.is_empty()).then_some(text),
+            had_controller: None,
+            started: Instant::now(),
         })
     }
 
-    /// Ends all connections; the switch then answers no more of their calls.
-    pub(super) fn stop(&mut self, switch: &mut Switch) {
-        if let Some(mut server) = self.server.take() {
-            switch.close_openflow();
-            server.stop();
+    /// Logs that controllers came or went.
+    pub(super) fn look(&mut self) {
+        let (Some(server), Some(text)) = (&self.server, &self.without_controller) else {
+            return;
+        };
+        let has_controller = server.has_controller();
+        let is_early = self.had_controller.is_none() && self.started.elapsed() < PATIENCE;
+        if self.had_controller == Some(has_controller) || is_early && !has_controller {
+            return;
         }
+        match has_controller {
+            true => log("OpenFlow: a controller speaks with the switch"),
+            false => log(text),
+        }
+        self.had_controller = Some(has_controller);
+    }
+
+    /// Ends all connections; the switch then answers no more of their calls. Returns what was
+    /// counted.
+    pub(super) fn stop(&mut self, switch: &mut Switch) -> BTreeMap<&'static str, u64> {
+        let Some(mut server) = self.server.take() else {
+            return BTreeMap::new();
+        };
+        let of_switch = switch.openflow_counters().unwrap_or_default();
+        switch.close_openflow();
+        server.stop();
+        let (server, agent) = (server.counters(), server.counters().agent);
+        BTreeMap::from([
+            ("connections_accepted", server.accepted),
+            ("connections_refused", server.refused),
+            ("controllers_connected", server.connected),
+            ("controllers_unreachable", server.unreachable),
+            ("handshakes_failed", server.failed_handshakes),
+            ("messages_received", agent.received),
+            ("messages_sent", agent.sent),
+            ("errors_sent", agent.errors),
+            ("changes_done", agent.changes_done),
+            ("changes_refused", agent.changes_refused),
+            ("packet_ins_slow", agent.packets_dropped),
+            ("packet_ins_limited", agent.packets_limited),
+            ("packet_ins_refused", of_switch.packet_ins_refused),
+            ("events_refused", of_switch.events_refused),
+        ])
     }
 }

@@ -44,6 +44,8 @@ pub(super) struct Outcome<'a> {
     /// Packets for a controller, which does not exist.
     pub(super) no_controller: u64,
     pub(super) pipeline: &'a Pipeline,
+    /// Counters of OpenFlow; empty without it.
+    pub(super) openflow: BTreeMap<&'static str, u64>,
 }
 
 #[derive(Serialize)]
@@ -73,6 +75,9 @@ struct Report {
     /// Counters of the fabric node; omitted without one.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     v2p: BTreeMap<&'static str, u64>,
+    /// Counters of OpenFlow; omitted without it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    openflow: BTreeMap<&'static str, u64>,
     #[serde(flatten)]
     counters: CountersReport,
 }
@@ -176,6 +181,7 @@ impl Report {
             ports_detached: totals.plugs.detached,
             ports_gone: totals.plugs.gone,
             v2p: totals.v2p.clone(),
+            openflow: outcome.openflow.clone(),
             counters: CountersReport::new(outcome.pipeline, RULES_IN_JSON),
         }
     }
@@ -229,6 +235,9 @@ impl Report {
         }
         for (name, count) in &self.v2p {
             line(format_args!("v2p {name:22} {count:>12}"));
+        }
+        for (name, count) in self.openflow.iter().filter(|(_, count)| **count > 0) {
+            line(format_args!("openflow {name:22} {count:>12}"));
         }
         let caches = [
             ("microflow", &self.caches.microflow),

@@ -181,11 +181,13 @@ impl<T: Target> Agent<T> {
         let result = self.target.change(std::slice::from_ref(&transaction)).pop();
         match result {
             Some(Ok(outcome)) => {
+                self.changes_done += 1;
                 self.tell_flows(Some((link, xid)), &outcome.flows);
                 self.forward(link, xid, &transaction);
                 Ok(())
             }
             Some(Err(failure)) => {
+                self.changes_refused += 1;
                 let offending = messages.get(failure.index);
                 let offending = offending.map_or(&[][..], |bytes| bytes);
                 link.session.send_error(failure.refusal.code, offending);

@@ -13,11 +13,16 @@ use super::link::Link;
 use super::{Agent, ConnectionKind};
 use crate::openflow::target::{Change, Target, Transaction};
 
-/// A change that waits, with the message that it came in.
-pub(super) struct Waiting {
-    pub(super) bytes: Bytes,
-    pub(super) xid: u32,
-    pub(super) transaction: Transaction,
+/// What waits to be done in one go.
+pub(super) enum Waiting {
+    /// A change, with the message that it came in.
+    Change {
+        bytes: Bytes,
+        xid: u32,
+        transaction: Transaction,
+    },
+    /// A barrier's transaction: the reply follows the changes in front of it.
+    Barrier(u32),
 }
 
 impl<T: Target> Agent<T> {
@@ -53,7 +58,7 @@ impl<T: Target> Agent<T> {
                     version: link.version(),
                     changes: vec![change],
                 };
-                return waiting.push(Waiting {
+                return waiting.push(Waiting::Change {
                     bytes,
                     xid,
                     transaction,
@@ -61,31 +66,59 @@ impl<T: Target> Agent<T> {
             }
             Err(message) => message,
         };
+        if matches!(*message, Message::BarrierRequest) {
+            return waiting.push(Waiting::Barrier(xid));
+        }
         self.flush(link, waiting);
         if let Err(refusal) = self.answer(link, xid, &bytes, *message, now) {
             link.session.send_error(refusal.code, &bytes);
         }
     }
 
-    /// Makes the changes that wait.
+    /// Makes the changes that wait, and answers the barriers between them.
+    ///
+    /// Changes on both sides of a barrier may become one publication: its reply then comes
+    /// after both, which is later than it must.
     pub(super) fn flush(&mut self, link: &mut Link, waiting: &mut Vec<Waiting>) {
         if waiting.is_empty() {
             return;
         }
-        let list = std::mem::take(waiting);
-        let (messages, transactions): (Vec<(Bytes, u32)>, Vec<Transaction>) = list
-            .into_iter()
-            .map(|waiting| ((waiting.bytes, waiting.xid), waiting.transaction))
-            .unzip();
-        let results = self.target.change(&transactions);
-        for (index, result) in results.into_iter().enumerate() {
-            let (bytes, xid) = &messages[index];
-            match result {
-                Ok(outcome) => {
-                    self.tell_flows(Some((link, *xid)), &outcome.flows);
-                    self.forward(link, *xid, &transactions[index]);
+        let mut transactions = Vec::with_capacity(waiting.len());
+        let mut replies = Vec::with_capacity(waiting.len());
+        for waiting in waiting.drain(..) {
+            match waiting {
+                Waiting::Change {
+                    bytes,
+                    xid,
+                    transaction,
+                } => {
+                    transactions.push(transaction);
+                    replies.push((xid, Some(bytes)));
                 }
-                Err(failure) => link.session.send_error(failure.refusal.code, bytes),
+                Waiting::Barrier(xid) => replies.push((xid, None)),
+            }
+        }
+        let results = match transactions.is_empty() {
+            true => Vec::new(),
+            false => self.target.change(&transactions),
+        };
+        let mut results = results.into_iter().zip(&transactions);
+        for (xid, bytes) in replies {
+            let Some(bytes) = bytes else {
+                link.session.send(xid, &Message::BarrierReply);
+                continue;
+            };
+            match results.next() {
+                Some((Ok(outcome), transaction)) => {
+                    self.changes_done += 1;
+                    self.tell_flows(Some((link, xid)), &outcome.flows);
+                    self.forward(link, xid, transaction);
+                }
+                Some((Err(failure), _)) => {
+                    self.changes_refused += 1;
+                    link.session.send_error(failure.refusal.code, &bytes);
+                }
+                None => link.session.end("the switch gave no answer"),
             }
         }
     }
@@ -122,9 +155,6 @@ impl<T: Target> Agent<T> {
                 link.session.send(xid, &Message::GetConfigReply(config));
             }
             Message::SetConfig(config) => self.set_config(link, config)?,
-            Message::BarrierRequest => {
-                link.session.send(xid, &Message::BarrierReply);
-            }
             Message::RoleRequest(asked) => self.set_role(link, xid, asked)?,
             Message::GetAsyncRequest => {
                 let config = link.asynchronous.clone();
