@@ -109,10 +109,7 @@ pub trait FlowCursor: Send {
 /// Wakes the reader of events.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
-/// A switch that OpenFlow connections drive.
-///
-/// Two implement it: `Model`, a list of rules for tests of sessions, and the switch itself
-/// (crate `switch`).
+/// A switch that OpenFlow connections drive: crate `switch` has the one that implements it.
 pub trait Target: Send {
     /// What it is; `ports` are in [`Target::ports`].
     fn features(&self) -> Features;
