@@ -108,7 +108,8 @@ pub struct Revision {
     pub cookie: Option<u64>,
     /// Whether their counts start again (OpenFlow `OFPFF_RESET_COUNTS`).
     pub resets_counts: bool,
-    /// The rule to add if none is selected (OpenFlow 1.0, section 4.6).
+    /// The rule to add if none is selected (OpenFlow 1.0, section 4.6); if its labels say so,
+    /// only where it overlaps none of its priority.
     pub otherwise: Option<Flow>,
 }
 

@@ -6,7 +6,7 @@ use thalweg_packet::{Instant, PortId, standard};
 use thalweg_pipeline::text::{Parser, parse_flow};
 use thalweg_pipeline::{
     Action, Change, ChangeError, Config, Flow, MacMove, Match, Operation, Pipeline, PortState,
-    Station, TableId,
+    Revision, Selector, Station, TableId,
 };
 
 use by_program::picture;
@@ -211,6 +211,28 @@ fn a_station_that_no_packet_can_have() {
 #[test]
 fn a_rule_that_overlaps_another() {
     let wrong = read("check_overlap,table=0,priority=0,ip,actions=drop");
+    assert_leaves_nothing(&wrong, "`table=0, priority=0 actions=NORMAL`");
+}
+
+/// A modification that selects no rule adds one, under the same condition.
+#[test]
+fn a_modification_that_would_add_a_rule_that_overlaps_another() {
+    let Operation::AddChecked(mut flow) = read("check_overlap,priority=0,ip,actions=drop") else {
+        panic!("it asks for the check");
+    };
+    flow.labels.checks_overlap = true;
+    let wrong = Operation::Revise(Box::new(Revision {
+        selector: Selector {
+            table: Some(flow.table),
+            matching: flow.matching.clone(),
+            strict_priority: Some(flow.priority),
+            cookie: None,
+        },
+        actions: flow.actions.clone(),
+        cookie: None,
+        resets_counts: false,
+        otherwise: Some(flow),
+    }));
     assert_leaves_nothing(&wrong, "`table=0, priority=0 actions=NORMAL`");
 }
 

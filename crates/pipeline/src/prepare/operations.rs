@@ -23,13 +23,8 @@ impl Pipeline {
             Operation::Add(flow) => self.add(index, flow, plan)?,
             Operation::AddChecked(flow) => {
                 let found = plan.found(|| self.meant_by(operation));
-                if let Some(id) = found.first().copied() {
-                    let rule = self.flow_of(id).expect("it was just found");
-                    return Err(ChangeError::Overlap {
-                        operation: index,
-                        rule: rule.to_string(),
-                    });
-                }
+                let found = found.first().copied();
+                self.refuse_overlap(index, found)?;
                 self.add(index, flow, plan)?;
             }
             Operation::SetGroup(group) => self.set_group(index, group)?,
@@ -72,6 +67,9 @@ impl Pipeline {
             Operation::Revise(revision) if part == 0 => {
                 check::groups_of(self, index, &revision.actions)?;
                 if let (None, Some(flow)) = (id, &revision.otherwise) {
+                    if flow.labels.checks_overlap {
+                        self.refuse_overlap(index, self.overlapped_by(flow))?;
+                    }
                     self.add(index, flow, plan)?;
                 }
             }
@@ -91,6 +89,16 @@ impl Pipeline {
         }
         plan.advance(parts);
         Ok(())
+    }
+
+    /// Refuses a rule that shares packets with one that is there.
+    fn refuse_overlap(&self, index: usize, found: Option<RuleId>) -> Result<(), ChangeError> {
+        let Some(id) = found else { return Ok(()) };
+        let rule = self.flow_of(id).expect("it was just found");
+        Err(ChangeError::Overlap {
+            operation: index,
+            rule: rule.to_string(),
+        })
     }
 
     fn add(&mut self, index: usize, flow: &Flow, plan: &Plan<'_>) -> Result<(), ChangeError> {

@@ -296,7 +296,7 @@ impl Pipeline {
     }
 
     /// A rule of the same table and priority that shares packets with `flow`.
-    fn overlapped_by(&self, flow: &Flow) -> Option<RuleId> {
+    pub(super) fn overlapped_by(&self, flow: &Flow) -> Option<RuleId> {
         let (value, mask) = flow.matching.compile(self.layout());
         let table = self.table(flow.table)?;
         let shares_packets = |id: RuleId| {
