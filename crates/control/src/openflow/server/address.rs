@@ -112,9 +112,17 @@ impl fmt::Display for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Remote::Unix(path) => write!(f, "unix:{}", path.display()),
-            Remote::Tcp(host, port) => write!(f, "tcp:{host}:{port}"),
-            Remote::Tls(host, port) => write!(f, "tls:{host}:{port}"),
+            Remote::Tcp(host, port) => write!(f, "tcp:{}:{port}", bracketed(host)),
+            Remote::Tls(host, port) => write!(f, "tls:{}:{port}", bracketed(host)),
         }
+    }
+}
+
+/// The host as an address has it: what has colons of its own stands in brackets.
+fn bracketed(host: &str) -> String {
+    match host.contains(':') {
+        true => format!("[{host}]"),
+        false => host.to_owned(),
     }
 }
 
@@ -130,12 +138,17 @@ impl FromStr for Remote {
         if rest.is_empty() {
             return Err(error());
         }
-        let host_and_port = || match rest.rsplit_once(':') {
-            Some((host, port)) if !host.ends_with(':') || host.ends_with(']') => {
-                let port = port.parse().map_err(|_| error())?;
-                Ok((host.trim_matches(['[', ']']).to_owned(), port))
+        let host_and_port = || {
+            let (host, port) = match rest.rsplit_once(':') {
+                Some((host, port)) if !host.ends_with(':') => {
+                    (host, port.parse().map_err(|_| error())?)
+                }
+                _ => (rest, PORT),
+            };
+            match host.trim_matches(['[', ']']) {
+                "" => Err(error()),
+                host => Ok((host.to_owned(), port)),
             }
-            _ => Ok((rest.trim_matches(['[', ']']).to_owned(), PORT)),
         };
         match kind {
             "unix" => Ok(Remote::Unix(PathBuf::from(rest))),
@@ -170,7 +183,12 @@ mod tests {
         let remote = |text: &str| text.parse::<Remote>().map(|remote| remote.to_string());
         assert_eq!(remote("tcp:10.0.0.1").unwrap(), "tcp:10.0.0.1:6653");
         assert_eq!(remote("ssl:ctl.example:1").unwrap(), "tls:ctl.example:1");
+        assert_eq!(remote("tcp:[::1]").unwrap(), "tcp:[::1]:6653");
+        assert_eq!(remote("tls:[fd00::1]:1").unwrap(), "tls:[fd00::1]:1");
+        assert_eq!(remote("tcp:::").unwrap(), "tcp:[::]:6653");
         assert!(remote("tcp:a:b").is_err());
+        assert!(remote("tcp::6653").is_err());
+        assert!(remote("tcp:[]:6653").is_err());
         assert!(remote("http://x").is_err());
     }
 }
