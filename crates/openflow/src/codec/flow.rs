@@ -208,7 +208,7 @@ pub(super) fn decode_mod(
     let matching = decode_match(version, Judgement::Strict, body)?;
     let (new_cookie, cookie, cookie_mask) = match may_add(version, command, cookie_mask) {
         true => (cookie, 0, 0),
-        false => (u64::MAX, cookie, cookie_mask),
+        false => (u64::MAX, cookie & cookie_mask, cookie_mask),
     };
     let deletes = matches!(command, FlowCommand::Delete | FlowCommand::DeleteStrict);
     Ok(FlowMod {
