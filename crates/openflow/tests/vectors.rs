@@ -6,57 +6,17 @@
 //!    packets, monitors.
 //! 3. `vectors/messages.txt` has messages of Open vSwitch's own tests, among them replies and
 //!    messages with mistakes.
-//! 3. `vectors/actions.txt` has every action that `ovs-ofctl` 3.1 sends, in every version.
+//! 4. `vectors/actions.txt` has every action that `ovs-ofctl` 3.1 sends, in every version.
 //!
-//! A line has a name, the bytes, and the error of a message that must be refused. A name
-//! with `TABLES` belongs to a message that was sent on a connection with `NXT_FLOW_MOD_TABLE_ID`.
+//! `shared/mod.rs` says what a line has.
 
+mod shared;
+
+use shared::{Random, set_length, vectors};
 use thalweg_openflow::message::{Message, Reply};
 use thalweg_openflow::{
     Context, ErrorCode, Frame, Version, decode, encode, encode_reply, message_length,
 };
-
-/// One line.
-struct Vector {
-    name: &'static str,
-    bytes: Vec<u8>,
-    error: Option<&'static str>,
-    context: Context,
-}
-
-fn vectors() -> Vec<Vector> {
-    let files = [
-        include_str!("vectors/ovs-ofctl.txt"),
-        include_str!("vectors/ovs-vswitchd.txt"),
-        include_str!("vectors/messages.txt"),
-        include_str!("vectors/actions.txt"),
-    ];
-    let lines = files.into_iter().flat_map(str::lines);
-    let vector = |line: &'static str| {
-        let mut parts = line.split('|').map(str::trim);
-        let (name, hex) = (parts.next()?, parts.next()?);
-        Some(Vector {
-            name,
-            bytes: from_hex(hex),
-            error: parts.next().filter(|error| !error.is_empty()),
-            context: Context {
-                flow_mod_table_id: name.contains("TABLES"),
-            },
-        })
-    };
-    let vectors: Vec<Vector> = lines.filter_map(vector).collect();
-    assert!(vectors.len() > 1000, "{} vectors", vectors.len());
-    vectors
-}
-
-fn from_hex(hex: &str) -> Vec<u8> {
-    let digits = hex.as_bytes().chunks(2);
-    let byte = |pair: &[u8]| {
-        let text = std::str::from_utf8(pair).expect("hexadecimal digits");
-        u8::from_str_radix(text, 16).expect("hexadecimal digits")
-    };
-    digits.map(byte).collect()
-}
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -189,18 +149,6 @@ fn is_expected(line: &str) -> bool {
     expected.iter().any(|expected| line.contains(expected))
 }
 
-/// Numbers that look random and are the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self, below: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 33) as usize % below
-    }
-}
-
 /// Reads bytes and writes what was read.
 fn read_and_write(bytes: &[u8], context: Context) {
     if let Ok(frame) = decode(bytes, context) {
@@ -221,13 +169,6 @@ fn check_pieces(version: Version, reply: &Reply) {
     }
 }
 
-fn set_length(bytes: &mut [u8]) {
-    let length = (bytes.len() as u16).to_be_bytes();
-    if let Some(place) = bytes.get_mut(2..4) {
-        place.copy_from_slice(&length);
-    }
-}
-
 #[test]
 fn a_message_cut_short_is_refused() {
     for vector in vectors() {
@@ -243,24 +184,8 @@ fn a_message_cut_short_is_refused() {
 #[test]
 fn a_wrong_length_anywhere_makes_no_panic() {
     for vector in vectors() {
-        for place in 8..vector.bytes.len().saturating_sub(1) {
-            let right = u16::from_be_bytes([vector.bytes[place], vector.bytes[place + 1]]);
-            let wrong = [
-                0,
-                1,
-                3,
-                7,
-                right.wrapping_sub(1),
-                right.wrapping_add(1),
-                right.wrapping_add(8),
-                vector.bytes.len() as u16,
-                u16::MAX,
-            ];
-            for wrong in wrong {
-                let mut bytes = vector.bytes.clone();
-                bytes[place..place + 2].copy_from_slice(&wrong.to_be_bytes());
-                read_and_write(&bytes, vector.context);
-            }
+        for bytes in vector.wrong_lengths() {
+            read_and_write(&bytes, vector.context);
         }
     }
 }
@@ -271,22 +196,7 @@ fn random_changes_make_no_panic() {
     let vectors = vectors();
     for _ in 0..200_000 {
         let vector = &vectors[random.next(vectors.len())];
-        let mut bytes = vector.bytes.clone();
-        for _ in 0..=random.next(4) {
-            let place = random.next(bytes.len());
-            match random.next(4) {
-                0 => bytes[place] = random.next(256) as u8,
-                1 => bytes[place] ^= 1 << random.next(8),
-                2 => {
-                    bytes.remove(place);
-                }
-                _ => bytes.insert(place, random.next(256) as u8),
-            }
-            if bytes.is_empty() {
-                bytes.push(0);
-            }
-        }
-        set_length(&mut bytes);
+        let bytes = random.change(&vector.bytes);
         read_and_write(&bytes, vector.context);
     }
 }
