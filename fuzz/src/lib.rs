@@ -23,7 +23,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 16] = [
     Target {
         name: "capture",
         run: targets::capture::run,
@@ -47,6 +47,14 @@ pub const TARGETS: [Target; 14] = [
     Target {
         name: "frame",
         run: targets::frame::run,
+    },
+    Target {
+        name: "openflow",
+        run: targets::openflow::run,
+    },
+    Target {
+        name: "openflow_session",
+        run: targets::openflow_session::run,
     },
     Target {
         name: "p4",

@@ -6,6 +6,8 @@ pub mod classbench;
 pub mod config;
 pub mod forward;
 pub mod frame;
+pub mod openflow;
+pub mod openflow_session;
 pub mod p4;
 pub mod p4runtime;
 pub mod plan;

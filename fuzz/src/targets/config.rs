@@ -8,8 +8,9 @@
 
 use std::path::{Path, PathBuf};
 
-use thalweg_config::{ConfigError, Configuration, P4Settings, V2pSettings};
+use thalweg_config::{ConfigError, Configuration, OpenFlowSettings, P4Settings, V2pSettings};
 use thalweg_control::ServerLimits;
+use thalweg_control::openflow::FailMode;
 use thalweg_io::PortConfig;
 use toml::{Table, Value};
 
@@ -115,6 +116,9 @@ fn written(config: &Configuration) -> Table {
     if let Some(p4) = &config.p4 {
         written.extend(p4_sections(p4));
     }
+    if let Some(openflow) = &config.openflow {
+        written.insert("openflow".to_owned(), openflow_section(openflow).into());
+    }
     written.extend(v2p.map(|section| ("v2p".to_owned(), section.into())));
     written
 }
@@ -192,6 +196,51 @@ fn server_limits(limits: &ServerLimits) -> Table {
         ),
         ("stream_queue_bytes", count(limits.stream_queue_bytes)),
     ])
+}
+
+fn openflow_section(settings: &OpenFlowSettings) -> Table {
+    fn texts<T: ToString>(list: &[T]) -> Value {
+        Value::Array(list.iter().map(|each| each.to_string().into()).collect())
+    }
+    let server = &settings.server;
+    let versions: Vec<_> = server.versions.iter().collect();
+    let interval_us = server
+        .probe_interval
+        .map_or(0, |interval| interval.as_micros());
+    let mode = match server.fail_mode {
+        FailMode::Secure => "secure",
+        FailMode::Standalone => "standalone",
+    };
+    let mut section = table([
+        ("listen", texts(&server.listen)),
+        ("snoop", texts(&server.snoop)),
+        ("controllers", texts(&server.controllers)),
+        ("fail_mode", mode.into()),
+        ("protocols", texts(&versions)),
+        (
+            "datapath_id",
+            format!("{:016x}", settings.datapath_id).into(),
+        ),
+        ("insecure", server.allows_remote.into()),
+        ("probe_interval_us", number(interval_us as u64)),
+        (
+            "max_backoff_us",
+            number(server.max_backoff.as_micros() as u64),
+        ),
+        (
+            "packet_in_rate",
+            number(server.packet_rate.unwrap_or(0).into()),
+        ),
+        ("max_connections", number(server.connections as u64)),
+    ]);
+    if let Some(tls) = &server.tls {
+        section.extend(table([
+            ("certificate", word(&tls.certificate)),
+            ("key", word(&tls.key)),
+            ("authorities", word(&tls.client_authorities)),
+        ]));
+    }
+    section
 }
 
 fn v2p_section(config: &Configuration, v2p: &V2pSettings) -> Table {
