@@ -1,0 +1,473 @@
+//! Connections of OpenFlow: the server's sockets, and the patience of an agent.
+//!
+//! Clients are sessions of crate `openflow` on blocking sockets. The switch behind the server
+//! has no rules; crate `switch` tests what changes do.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use thalweg_control::TlsFiles;
+use thalweg_control::openflow::target::{
+    Event, Failure, FlowCursor, Outcome, Target, Transaction, Waker,
+};
+use thalweg_control::openflow::{
+    Agent, AgentLimits, ConnectionConfig, ConnectionKind, OpenFlowConfig, OpenFlowServer, Version,
+    Versions,
+};
+use thalweg_openflow::message::flow::{FlowStats, FlowStatsRequest};
+use thalweg_openflow::message::packet::PacketIn;
+use thalweg_openflow::message::port::PortDesc;
+use thalweg_openflow::message::switch::{Description, Features};
+use thalweg_openflow::message::{Message, Reply, Request};
+use thalweg_openflow::{Context, ErrorCode, Refusal, Session, SessionConfig, decode, refuse};
+use tokio_rustls::rustls;
+
+/// A switch without ports and rules.
+struct Empty;
+
+struct NoFlows;
+
+impl FlowCursor for NoFlows {
+    fn next(&mut self, _count: usize) -> Vec<FlowStats> {
+        Vec::new()
+    }
+}
+
+impl Target for Empty {
+    fn features(&self) -> Features {
+        Features {
+            datapath_id: 0xab,
+            ..Features::default()
+        }
+    }
+
+    fn description(&self) -> Description {
+        Description::default()
+    }
+
+    fn ports(&self) -> Vec<PortDesc> {
+        Vec::new()
+    }
+
+    fn set_fragments(&mut self, _mode: u16) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn change(&mut self, transactions: &[Transaction]) -> Vec<Result<Outcome, Failure>> {
+        transactions
+            .iter()
+            .map(|_| Ok(Outcome::default()))
+            .collect()
+    }
+
+    fn flows(&mut self, _request: &FlowStatsRequest) -> Result<Box<dyn FlowCursor>, Refusal> {
+        Ok(Box::new(NoFlows))
+    }
+
+    fn read(&mut self, _version: Version, _request: &Request) -> Result<Reply, Refusal> {
+        Err(refuse(ErrorCode::OFPBRC_BAD_STAT, "it has nothing to tell"))
+    }
+
+    fn resume(&mut self, _packet: PacketIn) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn watch_flows(&mut self, _wanted: bool) {}
+
+    fn flush_zone(&mut self, _zone: u16) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn events(&mut self) -> Vec<Event> {
+        Vec::new()
+    }
+
+    fn wake_by(&mut self, _waker: Waker) {}
+}
+
+fn listening(addresses: &[&str]) -> OpenFlowConfig {
+    OpenFlowConfig {
+        listen: addresses.iter().map(|text| text.parse().unwrap()).collect(),
+        ..OpenFlowConfig::default()
+    }
+}
+
+fn start(config: OpenFlowConfig) -> OpenFlowServer {
+    OpenFlowServer::start(Empty, config).unwrap()
+}
+
+/// The address that the system chose, behind its kind.
+fn chosen(server: &OpenFlowServer, kind: &str) -> String {
+    let address = &server.addresses()[0];
+    address.strip_prefix(kind).unwrap().to_owned()
+}
+
+/// The far end of a connection.
+struct Peer<S> {
+    session: Session,
+    stream: S,
+}
+
+impl<S: Read + Write> Peer<S> {
+    fn new(stream: S) -> Peer<S> {
+        let session = Session::new(SessionConfig::default(), Duration::ZERO);
+        Peer { session, stream }
+    }
+
+    /// The next message; `None` if the other side has ended the connection.
+    fn next(&mut self) -> Option<Message> {
+        loop {
+            while let Some(bytes) = self.session.take_output() {
+                self.stream.write_all(&bytes).ok()?;
+            }
+            if let Some(incoming) = self.session.next() {
+                return Some(incoming.frame.unwrap().message);
+            }
+            let mut buffer = [0; 4_096];
+            match self.stream.read(&mut buffer) {
+                Ok(length @ 1..) => self.session.receive(&buffer[..length], Duration::ZERO),
+                Ok(0) | Err(_) => return None,
+            }
+        }
+    }
+
+    /// Waits for the other side's hello.
+    fn greet(&mut self) -> bool {
+        let mut buffer = [0; 4_096];
+        while let Some(bytes) = self.session.take_output() {
+            if self.stream.write_all(&bytes).is_err() {
+                return false;
+            }
+        }
+        while self.session.version().is_none() {
+            match self.stream.read(&mut buffer) {
+                Ok(length @ 1..) => self.session.receive(&buffer[..length], Duration::ZERO),
+                Ok(0) | Err(_) => return false,
+            }
+            // A hello is no message for others.
+            assert_eq!(self.session.next(), None);
+        }
+        true
+    }
+
+    /// Greets, asks for the features, and returns whether they were told.
+    fn asks(&mut self) -> bool {
+        if !self.greet() {
+            return false;
+        }
+        self.session.send(7, &Message::FeaturesRequest);
+        match self.next() {
+            Some(Message::FeaturesReply(features)) => features.datapath_id == 0xab,
+            None => false,
+            Some(other) => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Waits for what another thread does.
+fn until(mut is_so: impl FnMut() -> bool) {
+    while !is_so() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_unix_socket_is_its_owners_and_goes_with_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("br0.mgmt");
+    let mut server = start(listening(&[&format!("punix:{}", path.display())]));
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let mut peer = Peer::new(UnixStream::connect(&path).unwrap());
+    assert!(peer.asks());
+    assert_eq!(server.counters().accepted, 1);
+    server.stop();
+    assert_eq!(peer.next(), None);
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_connection_too_many_is_closed_and_counted() {
+    let server = start(OpenFlowConfig {
+        connections: 1,
+        ..listening(&["ptcp:0"])
+    });
+    let address = chosen(&server, "tcp:");
+    assert!(address.starts_with("127.0.0.1:"));
+    let connect = || Peer::new(TcpStream::connect(&address).unwrap());
+    let mut first = connect();
+    assert!(first.asks());
+    assert!(!connect().asks());
+    assert_eq!(
+        (server.counters().accepted, server.counters().refused),
+        (1, 1)
+    );
+    assert!(first.asks(), "it lost nothing");
+    drop(first);
+    // The place is free as soon as the server notices.
+    until(|| connect().asks());
+}
+
+#[test]
+fn plain_tcp_beyond_loopback_must_be_allowed() {
+    let config = listening(&["ptcp:0:0.0.0.0"]);
+    let refused = OpenFlowServer::start(Empty, config.clone()).unwrap_err();
+    let text = std::error::Error::source(&refused).unwrap().to_string();
+    assert!(text.contains("lets anyone control the switch"), "{text}");
+    let allowed = start(OpenFlowConfig {
+        allows_remote: true,
+        ..config
+    });
+    let (_, port) = allowed.addresses()[0].rsplit_once(':').unwrap();
+    let stream = TcpStream::connect(("127.0.0.1", port.parse::<u16>().unwrap()));
+    assert!(Peer::new(stream.unwrap()).asks());
+}
+
+/// An authority, with files of what it has signed.
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new() -> Authority {
+        let mut params = CertificateParams::new(vec![]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        Authority(CertifiedIssuer::self_signed(params, key).unwrap())
+    }
+
+    fn sign(&self) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &self.0).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    }
+
+    /// The files of a switch.
+    fn files(&self, folder: &Path) -> TlsFiles {
+        let write = |name: &str, text: &str| -> PathBuf {
+            let path = folder.join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let (certificate, key) = self.sign();
+        TlsFiles {
+            certificate: write("switch.pem", &certificate),
+            key: write("switch.key", &key),
+            client_authorities: write("authority.pem", &self.0.pem()),
+        }
+    }
+
+    fn roots(&self) -> Arc<rustls::RootCertStore> {
+        let mut roots = rustls::RootCertStore::empty();
+        let pem = self.0.pem();
+        let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+        roots.add(certificate).unwrap();
+        Arc::new(roots)
+    }
+}
+
+fn own(signed: &(String, String)) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+    let certificate = CertificateDer::from_pem_slice(signed.0.as_bytes()).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(signed.1.as_bytes()).unwrap();
+    (vec![certificate], key)
+}
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+#[test]
+fn tls_wants_a_certificate_of_the_client() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, others) = (Authority::new(), Authority::new());
+    let server = start(OpenFlowConfig {
+        tls: Some(ours.files(folder.path())),
+        ..listening(&["pssl:0"])
+    });
+    let address = chosen(&server, "tls:");
+    let asks = |signed: Option<(String, String)>| {
+        let config = rustls::ClientConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(ours.roots());
+        let config = match signed.as_ref().map(own) {
+            None => config.with_no_client_auth(),
+            Some((chain, key)) => config.with_client_auth_cert(chain, key).unwrap(),
+        };
+        let name = ServerName::try_from("localhost").unwrap();
+        let session = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
+        let stream = TcpStream::connect(&address).unwrap();
+        Peer::new(rustls::StreamOwned::new(session, stream)).asks()
+    };
+    assert!(asks(Some(ours.sign())));
+    assert!(!asks(None), "no certificate");
+    assert!(!asks(Some(others.sign())), "another authority");
+    until(|| server.counters().failed_handshakes == 2);
+    assert!(asks(Some(ours.sign())));
+
+    let without = OpenFlowServer::start(Empty, listening(&["pssl:0"])).unwrap_err();
+    assert!(without.to_string().contains("give all three"), "{without}");
+}
+
+/// A configuration with a controller, which is tried for again and again at once.
+fn reaching(controller: &str) -> OpenFlowConfig {
+    OpenFlowConfig {
+        controllers: vec![controller.parse().unwrap()],
+        max_backoff: Duration::from_millis(1),
+        ..OpenFlowConfig::default()
+    }
+}
+
+#[test]
+fn a_controller_that_comes_later_is_found_and_found_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("controller");
+    let mut server = start(reaching(&format!("unix:{}", path.display())));
+    until(|| server.counters().unreachable > 0);
+    assert!(!server.has_controller());
+    let listener = UnixListener::bind(&path).unwrap();
+    for _ in 0..3 {
+        let (stream, _) = listener.accept().unwrap();
+        assert!(Peer::new(stream).asks());
+    }
+    let (stream, _) = listener.accept().unwrap();
+    let mut peer = Peer::new(stream);
+    assert!(peer.asks());
+    until(|| server.has_controller());
+    assert!(server.counters().connected >= 4);
+    server.stop();
+    assert_eq!(peer.next(), None);
+}
+
+#[test]
+fn a_controller_must_show_a_certificate_of_the_authority() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, others) = (Authority::new(), Authority::new());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let _server = start(OpenFlowConfig {
+        tls: Some(ours.files(folder.path())),
+        ..reaching(&format!("ssl:localhost:{port}"))
+    });
+    let answer = |signed: (String, String)| {
+        let verifier =
+            rustls::server::WebPkiClientVerifier::builder_with_provider(ours.roots(), provider());
+        let (chain, key) = own(&signed);
+        let config = rustls::ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_client_cert_verifier(verifier.build().unwrap())
+            .with_single_cert(chain, key)
+            .unwrap();
+        let session = rustls::ServerConnection::new(Arc::new(config)).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        Peer::new(rustls::StreamOwned::new(session, stream)).asks()
+    };
+    assert!(!answer(others.sign()), "another authority");
+    assert!(answer(ours.sign()));
+}
+
+#[test]
+fn a_snooper_reads_along_and_may_ask_for_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (snoop, controller) = (folder.path().join("br0.snoop"), folder.path().join("ctl"));
+    let listener = UnixListener::bind(&controller).unwrap();
+    let _server = start(OpenFlowConfig {
+        snoop: vec![format!("unix:{}", snoop.display()).parse().unwrap()],
+        ..reaching(&format!("unix:{}", controller.display()))
+    });
+    let mut controller = Peer::new(listener.accept().unwrap().0);
+    assert!(controller.asks());
+    let mut snooper = Peer::new(UnixStream::connect(&snoop).unwrap());
+    assert!(snooper.greet());
+    snooper.session.send(1, &Message::BarrierRequest);
+    let Some(Message::Error(error)) = snooper.next() else {
+        panic!("a snooper was answered");
+    };
+    assert_eq!(error.code(Version::V15), Some(ErrorCode::OFPBRC_EPERM));
+    controller.session.send(8, &Message::GetConfigRequest);
+    assert!(matches!(
+        controller.next(),
+        Some(Message::GetConfigReply(_))
+    ));
+    assert_eq!(snooper.next(), Some(Message::GetConfigRequest));
+    assert!(matches!(snooper.next(), Some(Message::GetConfigReply(_))));
+}
+
+#[test]
+fn bytes_that_are_no_messages_end_their_connection_only() {
+    let server = start(listening(&["ptcp:0"]));
+    let address = chosen(&server, "tcp:");
+    let mut good = Peer::new(TcpStream::connect(&address).unwrap());
+    assert!(good.asks());
+    let mut bad = TcpStream::connect(&address).unwrap();
+    bad.write_all(b"GET / HTTP/1.1\r\n\r\n".repeat(2_000).as_slice())
+        .unwrap();
+    let mut told = Vec::new();
+    // What was not read may be answered by a reset.
+    match bad.read_to_end(&mut told) {
+        Ok(_) => {}
+        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+    }
+    assert!(good.asks());
+}
+
+/// An agent with one connection, and what that was told.
+fn agent(
+    probe_interval: Option<Duration>,
+) -> (Agent<Empty>, thalweg_control::openflow::ConnectionId) {
+    let mut agent = Agent::new(Empty, AgentLimits::default());
+    let config = ConnectionConfig {
+        kind: ConnectionKind::Controller,
+        versions: Versions::ALL,
+        probe_interval,
+        packet_rate: None,
+    };
+    let id = agent.open(config, Duration::ZERO);
+    (agent, id)
+}
+
+#[test]
+fn a_peer_that_says_no_hello_is_given_up() {
+    let (mut agent, id) = agent(None);
+    let due = agent.tick(Duration::ZERO).unwrap();
+    // Half a hello is none.
+    agent.receive(id, &[4, 0, 0, 8], Duration::ZERO);
+    agent.tick(due - Duration::from_nanos(1));
+    assert!(!agent.is_over(id));
+    agent.tick(due);
+    assert!(agent.is_over(id));
+    assert_eq!(agent.end_reason(id), Some("the peer says no hello"));
+}
+
+#[test]
+fn a_silent_peer_is_asked_and_then_given_up() {
+    let second = Duration::from_secs(1);
+    let (mut agent, id) = agent(Some(5 * second));
+    agent.receive(id, &[4, 0, 0, 8, 0, 0, 0, 0], Duration::ZERO);
+    let said = |agent: &mut Agent<Empty>| {
+        let bytes = agent.take_output(id)?;
+        Some(decode(&bytes, Context::default()).unwrap().message)
+    };
+    assert!(matches!(said(&mut agent), Some(Message::Hello(_))));
+    assert_eq!(agent.tick(4 * second), Some(5 * second));
+    assert_eq!(said(&mut agent), None);
+    agent.tick(5 * second);
+    assert!(matches!(said(&mut agent), Some(Message::EchoRequest(_))));
+    // Any message is an answer.
+    agent.receive(id, &[4, 20, 0, 8, 0, 0, 0, 1], 9 * second);
+    assert_eq!(said(&mut agent), Some(Message::BarrierReply));
+    agent.tick(14 * second);
+    assert!(matches!(said(&mut agent), Some(Message::EchoRequest(_))));
+    agent.tick(19 * second - Duration::from_nanos(1));
+    assert!(!agent.is_over(id));
+    agent.tick(19 * second);
+    assert_eq!(agent.end_reason(id), Some("the peer is silent"));
+}
