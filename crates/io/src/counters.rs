@@ -29,11 +29,13 @@ pub enum DropReason {
     NoOutput,
     /// A [`FaultPort`](crate::FaultPort) dropped the packet on purpose.
     Fault,
+    /// The port was told to carry nothing in this direction ([`Block`](crate::Block)).
+    Blocked,
 }
 
 impl DropReason {
     /// Every reason, in declaration order.
-    pub const ALL: [DropReason; 11] = [
+    pub const ALL: [DropReason; 12] = [
         DropReason::TooShort,
         DropReason::TooLong,
         DropReason::QueueFull,
@@ -45,6 +47,7 @@ impl DropReason {
         DropReason::KernelDropped,
         DropReason::NoOutput,
         DropReason::Fault,
+        DropReason::Blocked,
     ];
 
     /// The reason's name in metrics and `--json`: words joined by underscores.
@@ -61,6 +64,7 @@ impl DropReason {
             DropReason::KernelDropped => "kernel_dropped",
             DropReason::NoOutput => "no_output",
             DropReason::Fault => "fault",
+            DropReason::Blocked => "blocked",
         }
     }
 }

@@ -29,6 +29,7 @@
 //! | [`TapPort`] | a Linux tap interface |
 //! | [`AfPacketPort`] | an existing Linux interface; [`ReceiveMethod`] says how it receives |
 //! | [`FaultPort`] | a port wrapper that loses, repeats, damages, cuts and swaps packets |
+//! | [`BlockPort`] | a port wrapper that can be told to receive or send nothing |
 //! | [`TracePort`] | a port wrapper that writes all packets to captures |
 //!
 //! A port never comes back once its interface was deleted ([`PortStatus::Gone`]).
@@ -48,6 +49,7 @@
 //!    ports.
 
 mod af_packet;
+mod block;
 mod capture;
 mod config;
 mod counters;
@@ -63,6 +65,7 @@ mod tap;
 mod trace;
 
 pub use af_packet::{AfPacketPort, ReceiveMethod};
+pub use block::{Block, BlockPort};
 pub use capture::{CapturePort, CaptureReader, CaptureWriter};
 pub use config::{PortConfig, PortKind, open};
 pub use counters::{DropReason, Drops, PortCounters};

@@ -439,8 +439,10 @@ impl Switch {
                 self.open_sources.retain(|open| *open != port);
                 None
             }
-            PortStatus::Up => self.upkeep.port_state(&self.pipeline(), port, true),
-            PortStatus::Down => self.upkeep.port_state(&self.pipeline(), port, false),
+            PortStatus::Up | PortStatus::Down => {
+                let is_up = status == PortStatus::Up && !self.settings.is_down(port);
+                self.upkeep.port_state(&self.pipeline(), port, is_up)
+            }
             PortStatus::Gone => {
                 self.plugs.counters.gone += u64::from(self.detach(port));
                 None

@@ -19,6 +19,7 @@ mod message;
 mod openflow;
 mod p4;
 mod plugging;
+mod port_settings;
 mod ports;
 mod recent;
 mod removal;

@@ -88,9 +88,9 @@ impl Switch {
         let status = status_at_first(&mut *port);
         let attached = Attached {
             attachment,
-            ..Attached::new(number, port, status)
+            ..Attached::new(number, self.settings.wrap(number, port), status)
         };
-        let announced = Change::one(announcement(&attached));
+        let announced = Change::one(announcement(&attached, self.settings.is_down(number)));
         let route = Route {
             attachment,
             ..vacancy
@@ -139,6 +139,13 @@ impl Switch {
         pipeline.set_limits(rules, groups, stations);
         drop(pipeline);
         self.upkeep.set_stations(stations);
+    }
+
+    /// Returns when every worker has begun another burst than it was at.
+    pub(crate) fn meet_workers(&mut self) {
+        self.settle();
+        let routes = self.routes.clone();
+        self.ask(|| Command::Route(routes.clone()));
     }
 
     fn set_routes(&mut self, routes: crate::ports::Routes) {

@@ -40,6 +40,7 @@ use crate::exchange::Exchange;
 use crate::message::{Answer, Command, News, PacketIn};
 use crate::openflow::Desk;
 use crate::plugging::{Plugs, packets_needed, status_at_first};
+use crate::port_settings::PortSettings;
 use crate::ports::{Attached, Routes, SwitchPort};
 use crate::rule_duty::{Channels, RuleDuty, Shared};
 use crate::sync::{JoinHandle, Mutex, Receiver, RwLockReadGuard, Sender, bounded, spawn};
@@ -199,6 +200,7 @@ pub struct Switch {
     pub(crate) has_sources: bool,
     /// The ports' states, as far as workers told them.
     pub(crate) links: BTreeMap<PortId, PortStatus>,
+    pub(crate) settings: PortSettings,
     /// OpenFlow's side, if OpenFlow drives the switch.
     pub(crate) desk: Option<Desk>,
     packet_ins: Receiver<PacketIn>,
@@ -241,7 +243,8 @@ impl Switch {
         let node = config.v2p.as_ref().map(Node::new).transpose()?;
         let clock = Clock::start();
         let numbers: Vec<PortId> = ports.iter().map(|port| port.number).collect();
-        let (ports, sources) = attach(ports);
+        let mut settings = PortSettings::default();
+        let (ports, sources) = attach(ports, &mut settings);
         let links = ports
             .iter()
             .map(|port| (port.number, port.status))
@@ -279,6 +282,7 @@ impl Switch {
             has_sources: !sources.is_empty(),
             open_sources: sources,
             links,
+            settings,
             desk: None,
             packet_ins,
             attention,
@@ -412,7 +416,7 @@ fn begin(
     let mut pipeline = Pipeline::new(config.pipeline.clone());
     let mut upkeep = Upkeep::new(config.pipeline.stations);
     let announced = Change {
-        operations: ports.iter().map(announcement).collect(),
+        operations: ports.iter().map(|port| announcement(port, false)).collect(),
     };
     for change in [&announced, rules] {
         let delta = pipeline.apply(change, clock.now())?;
@@ -423,12 +427,12 @@ fn begin(
 }
 
 /// Asks each port for its status; also returns the sources that are not finished.
-fn attach(ports: Vec<SwitchPort>) -> (Vec<Attached>, Vec<PortId>) {
+fn attach(ports: Vec<SwitchPort>, settings: &mut PortSettings) -> (Vec<Attached>, Vec<PortId>) {
     let sources = ports.iter().filter(|port| port.is_source);
     let sources = sources.map(|port| port.number).collect();
     let attached = ports.into_iter().map(|mut port| {
         let status = status_at_first(&mut *port.port);
-        Attached::new(port.number, port.port, status)
+        Attached::new(port.number, settings.wrap(port.number, port.port), status)
     });
     (attached.collect(), sources)
 }
@@ -443,9 +447,9 @@ fn share_out(ports: Vec<Attached>, workers: usize) -> Vec<Vec<Attached>> {
 }
 
 /// The operation that tells the pipeline of a port.
-pub(crate) fn announcement(port: &Attached) -> Operation {
+pub(crate) fn announcement(port: &Attached, is_taken_down: bool) -> Operation {
     let state = PortState {
-        is_up: port.status == PortStatus::Up,
+        is_up: port.status == PortStatus::Up && !is_taken_down,
         floods: true,
     };
     Operation::SetPort(port.number, state)

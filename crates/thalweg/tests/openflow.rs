@@ -141,10 +141,23 @@ fn what_is_loaded_is_what_is_dumped_in_every_version() {
             // The same action, which `ovs-ofctl` names otherwise.
             rules = rules.replace("strip_vlan", "pop_vlan");
         }
-        if !matches!(version, "OpenFlow11") {
-            rules.push_str(LISTED);
-            // `ovs-ofctl` reads its own 1.1 form of this match back as another one.
+        if version == "OpenFlow10" {
+            // `ovs-ofctl` reads its own later forms of this match back as another one.
             rules.push_str("priority=17,vlan_tci=0x0000,actions=drop\n");
+        }
+        if version != "OpenFlow11" {
+            rules.push_str(LISTED);
+        }
+        if !matches!(version, "OpenFlow10" | "OpenFlow11") {
+            // From 1.2 on there is one action for all fields.
+            for (name, field, value) in [
+                ("mod_dl_src", "eth_src", "00:00:00:00:00:01"),
+                ("mod_dl_dst", "eth_dst", "00:00:00:00:00:05"),
+                ("mod_nw_dst", "ip_dst", "1.2.3.4"),
+            ] {
+                let set_field = format!("set_field:{value}->{field}");
+                rules = rules.replace(&format!("{name}:{value}"), &set_field);
+            }
         }
         if matches!(version, "OpenFlow13" | "OpenFlow14" | "OpenFlow15") {
             rules.push_str("table=4,mpls,mpls_label=7,mpls_bos=1,actions=pop_mpls:0x0800\n");
@@ -365,6 +378,35 @@ fn meters_tables_and_ports_are_set_and_read_back() {
         "{told}"
     );
     assert!(told.contains("n_tables:254"), "{told}");
+    // A port that is down, or receives nothing, or sends nothing, drops and counts.
+    switch.ok(
+        version,
+        &["add-flow"],
+        &["priority=1,actions=output:1,output:2"],
+    );
+    let out = format!("in_port=LOCAL,packet={PACKET},actions=resubmit(,0)");
+    let sent = |port: &str| {
+        let ports = switch.ok(version, &["dump-ports"], &[port]);
+        let sent = ports
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("tx pkts="));
+        let sent = sent
+            .and_then(|sent| sent.split(',').next())
+            .expect("a count");
+        sent.parse::<u64>().expect("a number")
+    };
+    for (port, setting, gain) in [
+        ("1", "forward", 1),
+        ("1", "no-forward", 0),
+        ("1", "forward", 1),
+        ("2", "down", 0),
+        ("2", "up", 1),
+    ] {
+        switch.ok(version, &["mod-port"], &[port, setting]);
+        let before = sent(port);
+        switch.ok(version, &["packet-out"], &[&out]);
+        assert_eq!(sent(port) - before, gain, "{port} {setting}");
+    }
     let ports = switch.ok(version, &["dump-ports"], &[]);
     assert!(ports.contains("2 ports"), "{ports}");
     switch.stop();

@@ -28,6 +28,7 @@ use super::cursor::{stats_of, target};
 use super::groups::Overlay;
 use super::plane::TABLES;
 use super::{convert, packets};
+use crate::port_settings::PortSetting;
 use crate::switch::Switch;
 
 /// Most operations of one change, unless a transaction alone has more.
@@ -303,7 +304,8 @@ fn labels(version: Version, asked: &FlowMod) -> Labels {
 }
 
 /// The bits of a port's configuration that the switch follows.
-const PORT_BITS: u32 = config::PORT_DOWN | config::NO_FLOOD;
+const PORT_BITS: u32 =
+    config::PORT_DOWN | config::NO_RECV | config::NO_FLOOD | config::NO_FWD | config::NO_PACKET_IN;
 
 fn port(switch: &Switch, asked: &PortMod) -> Result<Operation, Refusal> {
     let id = convert::matching::port_id(asked.port);
@@ -318,7 +320,7 @@ fn port(switch: &Switch, asked: &PortMod) -> Result<Operation, Refusal> {
         return Err(refuse(ErrorCode::OFPPMFC_BAD_HW_ADDR, what));
     }
     if asked.mask & asked.config & !PORT_BITS != 0 {
-        let what = "this switch can only take a port down or out of floods";
+        let what = "this switch has no spanning tree";
         return Err(refuse(ErrorCode::OFPPMFC_BAD_CONFIG, what));
     }
     let mut state = known;
@@ -393,6 +395,14 @@ impl Switch {
                 let id = convert::matching::port_id(asked.port);
                 let known = desk.port_config.entry(id).or_default();
                 *known = *known & !asked.mask | asked.config & asked.mask;
+                let is_set = |bit| *known & bit != 0;
+                let setting = PortSetting {
+                    is_down: is_set(config::PORT_DOWN),
+                    drops_received: is_set(config::NO_RECV),
+                    drops_sent: is_set(config::NO_FWD),
+                };
+                self.settings.set(id, setting);
+                self.meet_workers();
             }
             Last::Packet(_) => {}
         }
