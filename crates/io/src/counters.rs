@@ -159,10 +159,10 @@ mod tests {
             assert_eq!(reason as usize, index);
             drops.add(reason, index as u64);
         }
-        assert_eq!(drops.total(), (0..11).sum());
+        assert_eq!(drops.total(), (0..12).sum());
         assert_eq!(
             drops.iter().count(),
-            10,
+            11,
             "a reason that did not occur is not listed"
         );
         let mut names: Vec<_> = DropReason::ALL.map(DropReason::name).into();
