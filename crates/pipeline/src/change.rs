@@ -106,6 +106,8 @@ pub struct Revision {
     pub actions: crate::action::Actions,
     /// Their new cookie; `None` to keep each its own.
     pub cookie: Option<u64>,
+    /// What the outputs of the new actions were sent with ([`crate::Labels::max_length`]).
+    pub max_length: u16,
     /// Whether their counts start again (OpenFlow `OFPFF_RESET_COUNTS`).
     pub resets_counts: bool,
     /// The rule to add if none is selected (OpenFlow 1.0, section 4.6); if its labels say so,

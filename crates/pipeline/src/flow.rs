@@ -36,6 +36,9 @@ pub struct Flow {
 pub struct Labels {
     /// How much the rule matters when its table is full (OpenFlow 1.4).
     pub importance: u16,
+    /// What its outputs to ports were sent with (`max_len` of `OFPAT_OUTPUT`): it has a
+    /// meaning for controllers only, which have their own.
+    pub max_length: u16,
     /// It was added with the overlap check (OpenFlow `OFPFF_CHECK_OVERLAP`).
     pub checks_overlap: bool,
     /// It was added with `OFPFF_RESET_COUNTS`.
@@ -126,6 +129,8 @@ pub struct Bucket {
     pub watch_group: Option<GroupId>,
     /// What it does with the packet.
     pub actions: Actions,
+    /// What its outputs to ports were sent with ([`Labels::max_length`]).
+    pub max_length: u16,
 }
 
 impl Bucket {

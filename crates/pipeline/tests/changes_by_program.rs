@@ -302,6 +302,7 @@ fn buckets_and_stations_are_checked() {
             watch_port: None,
             watch_group: None,
             actions,
+            max_length: 0,
         }],
     };
     let hashing = |mask, only_with| {

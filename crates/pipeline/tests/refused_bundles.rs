@@ -230,6 +230,7 @@ fn a_modification_that_would_add_a_rule_that_overlaps_another() {
         },
         actions: flow.actions.clone(),
         cookie: None,
+        max_length: 0,
         resets_counts: false,
         otherwise: Some(flow),
     }));

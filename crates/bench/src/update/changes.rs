@@ -312,6 +312,7 @@ pub(super) fn put_groups_in(flows: &mut [Flow]) -> Vec<Group> {
                 watch_port: None,
                 watch_group: None,
                 actions: vec![output].into(),
+                max_length: 0,
             }],
         });
         flow.actions = actions.into();

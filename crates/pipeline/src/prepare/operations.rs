@@ -9,10 +9,20 @@ use super::{Done, Plan};
 use crate::action::{Actions, GroupId};
 use crate::change::{ChangeError, Operation};
 use crate::check;
-use crate::flow::{Flow, Group, PortState};
+use crate::flow::{Flow, Group, Labels, PortState};
 use crate::mac::MacMove;
 use crate::pipeline::{Counters, End, Pipeline, Rule};
 use crate::reclaim::Touched;
+
+/// What a modification changes of each rule.
+struct Modified<'a> {
+    actions: &'a Actions,
+    /// `None` to keep each rule's own.
+    cookie: Option<u64>,
+    /// The same.
+    max_length: Option<u16>,
+    resets_counts: bool,
+}
 
 impl Pipeline {
     /// Does the next part of a plan; the plan must have one.
@@ -77,12 +87,22 @@ impl Pipeline {
         }
         match (operation, id) {
             (Operation::Modify(_, actions), Some(id)) => {
-                let now = plan.now();
-                self.modify(index, id, actions, None, false, now)?;
+                let modified = Modified {
+                    actions,
+                    cookie: None,
+                    max_length: None,
+                    resets_counts: false,
+                };
+                self.modify(index, id, &modified, plan.now())?;
             }
             (Operation::Revise(revision), Some(id)) => {
-                let (cookie, resets, now) = (revision.cookie, revision.resets_counts, plan.now());
-                self.modify(index, id, &revision.actions, cookie, resets, now)?;
+                let modified = Modified {
+                    actions: &revision.actions,
+                    cookie: revision.cookie,
+                    max_length: Some(revision.max_length),
+                    resets_counts: revision.resets_counts,
+                };
+                self.modify(index, id, &modified, plan.now())?;
             }
             (_, Some(id)) => self.remove(id),
             (_, None) => {}
@@ -218,15 +238,24 @@ impl Pipeline {
         &mut self,
         index: usize,
         id: RuleId,
-        actions: &Actions,
-        cookie: Option<u64>,
-        resets_counts: bool,
+        modified: &Modified<'_>,
         now: Instant,
     ) -> Result<(), ChangeError> {
+        let Modified {
+            actions,
+            cookie,
+            max_length,
+            resets_counts,
+        } = *modified;
         let known = self.rules[id.0 as usize].as_mut();
         let known = known.expect("selected rules exist");
         let cookie = cookie.unwrap_or(known.cookie);
-        if known.actions == *actions && known.cookie == cookie && !resets_counts {
+        let labels = Labels {
+            max_length: max_length.unwrap_or(known.labels.max_length),
+            ..known.labels
+        };
+        let is_same = known.actions == *actions && known.cookie == cookie;
+        if is_same && known.labels == labels && !resets_counts {
             // No packet is answered otherwise, so the rule stays, and with it cached answers.
             known.modified_at = now;
             return Ok(());
@@ -239,6 +268,7 @@ impl Pipeline {
         let rule = Rule {
             actions: actions.clone(),
             cookie,
+            labels,
             modified_at: now,
             counters: match resets_counts {
                 true => Counters::default(),

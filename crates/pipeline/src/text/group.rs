@@ -209,6 +209,7 @@ fn read_bucket<'a>(
         watch_port: None,
         watch_group: None,
         actions: Actions::from([]),
+        max_length: 0,
     };
     let mut pairs = line.pairs(text);
     let mut actions = None;

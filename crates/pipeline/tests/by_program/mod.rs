@@ -312,6 +312,7 @@ pub(crate) fn group() -> impl Strategy<Value = Group> {
         watch_port: port.map(PortId),
         watch_group: group.map(GroupId),
         actions,
+        max_length: 0,
     });
     let id = select(vec![1, 2, 3, 4, 5, 0xffff_ff00, u32::MAX]);
     (id, kind, prop::collection::vec(bucket, 0..3)).prop_map(|(id, kind, buckets)| Group {

@@ -283,6 +283,7 @@ fn revision(version: Version, asked: &FlowMod, selector: Selector, flow: Flow) -
         selector,
         actions: flow.actions.clone(),
         cookie: names_cookie.then_some(asked.new_cookie),
+        max_length: flow.labels.max_length,
         resets_counts: version >= Version::V12 && asked.flags.has(FlowFlags::RESET_COUNTS),
         otherwise: adds.then_some(flow),
     }
@@ -296,6 +297,7 @@ fn resets_counts(version: Version, asked: &FlowMod) -> bool {
 fn labels(version: Version, asked: &FlowMod) -> Labels {
     Labels {
         importance: asked.importance,
+        max_length: convert::actions::max_length_of(&asked.instructions),
         checks_overlap: asked.flags.has(FlowFlags::CHECK_OVERLAP),
         resets_counts: version >= Version::V12 && asked.flags.has(FlowFlags::RESET_COUNTS),
         no_packet_counts: asked.flags.has(FlowFlags::NO_PACKET_COUNTS),

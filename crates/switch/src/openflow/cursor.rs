@@ -217,7 +217,11 @@ pub(super) fn stats_of(
             packets: counters.packets,
             bytes: counters.bytes,
         },
-        instructions: convert::reading::instructions(&rule.actions, &matching),
+        instructions: convert::reading::instructions(
+            &rule.actions,
+            &matching,
+            rule.labels.max_length,
+        ),
         matching: convert::matching::of_match(&matching),
     })
 }

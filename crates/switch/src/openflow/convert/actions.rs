@@ -59,6 +59,29 @@ pub(in crate::openflow) fn of_list(asked: &[of_action::Action]) -> Result<Vec<Ac
     Reader { shape: None }.list(asked, 1)
 }
 
+/// What the outputs to ports are sent with: the first that is not zero, as a rule's outputs
+/// have one value in practice.
+pub(in crate::openflow) fn max_length_of(asked: &Instructions) -> u16 {
+    match max_length(&asked.apply) {
+        0 => asked.write.as_deref().map_or(0, max_length),
+        found => found,
+    }
+}
+
+/// The same of one list.
+pub(in crate::openflow) fn max_length(asked: &[of_action::Action]) -> u16 {
+    let found = asked.iter().find_map(|action| match action {
+        of_action::Action::Output { port, max_length }
+            if *port != PortNumber::CONTROLLER && *max_length != 0 =>
+        {
+            Some(*max_length)
+        }
+        of_action::Action::Clone(nested) => Some(max_length(nested)).filter(|found| *found != 0),
+        _ => None,
+    });
+    found.unwrap_or(0)
+}
+
 /// Reads lists of actions.
 struct Reader {
     /// What is known of the packet; `None` where the rule is not known.

@@ -7,7 +7,7 @@ use thalweg_pipeline::{
     Bucket, Group, GroupId, GroupKind, HashedField, Selection, SelectionMethod,
 };
 
-use super::actions::of_list as actions_of;
+use super::actions::{max_length, of_list as actions_of};
 use super::fields::{name_of, pieces};
 use super::matching::{from_piece, ones, port_id, port_number, to_piece};
 use super::reading::of_list;
@@ -55,6 +55,7 @@ pub(in crate::openflow) fn bucket(
         watch_port: (asked.watch_port != PortNumber::ANY).then(|| port_id(asked.watch_port)),
         watch_group: (asked.watch_group != ANY_GROUP).then_some(GroupId(asked.watch_group)),
         actions: actions_of(&asked.actions)?.into(),
+        max_length: max_length(&asked.actions),
     })
 }
 
@@ -111,7 +112,7 @@ pub(in crate::openflow) fn description(group: &Group) -> of_group::GroupDesc {
         weight: is_select.then_some(bucket.weight),
         watch_port: bucket.watch_port.map_or(PortNumber::ANY, port_number),
         watch_group: bucket.watch_group.map_or(ANY_GROUP, |group| group.0),
-        actions: of_list(&bucket.actions),
+        actions: of_list(&bucket.actions, bucket.max_length),
     });
     of_group::GroupDesc {
         group: group.id.0,

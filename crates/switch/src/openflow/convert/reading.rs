@@ -12,8 +12,12 @@ use super::fields::{name_of, of_subfield};
 use super::matching::{from_piece, ones, port_number};
 use super::shape::Shape;
 
-/// What a rule does.
-pub(in crate::openflow) fn instructions(actions: &[Action], matching: &Match) -> Instructions {
+/// What a rule does, with the length that its outputs to ports were sent with.
+pub(in crate::openflow) fn instructions(
+    actions: &[Action],
+    matching: &Match,
+    max_length: u16,
+) -> Instructions {
     let mut shape = Shape::of(matching);
     let mut told = Instructions::default();
     for action in actions {
@@ -25,12 +29,29 @@ pub(in crate::openflow) fn instructions(actions: &[Action], matching: &Match) ->
             action => told.apply.push(of_one(action, &mut shape)),
         }
     }
+    set_length(&mut told.apply, max_length);
+    set_length(told.write.as_deref_mut().unwrap_or_default(), max_length);
     told
 }
 
 /// A bucket's actions, whose packets may be any.
-pub(in crate::openflow) fn of_list(actions: &[Action]) -> Vec<of_action::Action> {
-    list(actions, &mut Shape::default())
+pub(in crate::openflow) fn of_list(actions: &[Action], max_length: u16) -> Vec<of_action::Action> {
+    let mut told = list(actions, &mut Shape::default());
+    set_length(&mut told, max_length);
+    told
+}
+
+/// Tells the length of all outputs but those to controllers, which have their own.
+fn set_length(told: &mut [of_action::Action], length: u16) {
+    for action in told {
+        match action {
+            of_action::Action::Output { port, max_length } if *port != PortNumber::CONTROLLER => {
+                *max_length = length;
+            }
+            of_action::Action::Clone(nested) => set_length(nested, length),
+            _ => {}
+        }
+    }
 }
 
 fn list(actions: &[Action], shape: &mut Shape) -> Vec<of_action::Action> {
@@ -162,14 +183,8 @@ fn set_field(writes: &[Write], shape: &Shape) -> of_action::Action {
 
 fn one_write(write: &Write, shape: &Shape) -> Option<of_action::Action> {
     let Write { field, value, mask } = *write;
-    let old = match (field, mask == u128::MAX >> 112) {
-        // Ports without a protocol are those of the old actions.
-        (f::TP_SRC, true) if !has_ports(shape) => Some(of_action::Action::SetTpSrc(value as u16)),
-        (f::TP_DST, true) if !has_ports(shape) => Some(of_action::Action::SetTpDst(value as u16)),
-        _ => None,
-    };
-    if old.is_some() {
-        return old;
+    if let Some(own) = own_action(write, shape) {
+        return Some(own);
     }
     if field == f::VLAN_TCI && mask == 0x1fff {
         return Some(set(of::FieldId::VLAN_VID, value, None));
@@ -186,6 +201,22 @@ fn one_write(write: &Write, shape: &Shape) -> Option<of_action::Action> {
         from_piece(value, &piece),
         (!is_whole).then_some(bits),
     ))
+}
+
+/// The action that has a name of its own for what it writes.
+fn own_action(write: &Write, shape: &Shape) -> Option<of_action::Action> {
+    use of_action::Action as Of;
+    let Write { field, value, mask } = *write;
+    Some(match field {
+        // Ports without a protocol are those of the old actions.
+        f::TP_SRC if mask == ones(16) && !has_ports(shape) => Of::SetTpSrc(value as u16),
+        f::TP_DST if mask == ones(16) && !has_ports(shape) => Of::SetTpDst(value as u16),
+        // No standard field is the TTL, and from OpenFlow 1.2 on the codec says `ip_dscp`.
+        f::IP_TTL if mask == ones(8) => Of::SetNwTtl(value as u8),
+        f::MPLS_TTL if mask == ones(8) => Of::SetMplsTtl(value as u8),
+        f::IP_DSCP if mask == ones(6) => Of::SetNwTos((value as u8) << 2),
+        _ => return None,
+    })
 }
 
 fn has_ports(shape: &Shape) -> bool {
