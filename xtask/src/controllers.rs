@@ -5,10 +5,9 @@
 //! environment in the build folder, into which pip installs pinned requirements. It runs in
 //! its own network namespace, because it creates interfaces, and starts the switch itself.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 
 use crate::ci::succeeds;
 use crate::packages;
@@ -56,7 +55,9 @@ pub fn run(workspace: &Workspace, is_built: bool) -> anyhow::Result<bool> {
     let program = folder.join("tested/thalweg");
     let mut all_well = true;
     for controller in &CONTROLLERS {
-        let environment = environment(&folder.join("peers"), controller)?;
+        let name = controller.script.trim_end_matches(".py");
+        let environment = folder.join("peers").join(name);
+        packages::ensure_environment(&environment, controller.requirements)?;
         let mut command = Command::new("unshare");
         command.arg("--net").arg(environment.join("bin/python"));
         command.arg(workspace.root.join(SCRIPTS).join(controller.script));
@@ -65,25 +66,4 @@ pub fn run(workspace: &Workspace, is_built: bool) -> anyhow::Result<bool> {
         all_well &= succeeds(command)?;
     }
     Ok(all_well)
-}
-
-/// Creates a controller's Python environment with its requirements.
-fn environment(folder: &Path, controller: &Controller) -> anyhow::Result<PathBuf> {
-    let name = controller.script.trim_end_matches(".py");
-    let path = folder.join(name);
-    packages::ensure_python()?;
-    let mut command = Command::new("python3");
-    command.args(["-m", "venv"]).arg(&path);
-    if !succeeds(command)? {
-        bail!("{} cannot be made; see above", path.display());
-    }
-    let mut command = Command::new(path.join("bin/pip"));
-    command.args(["install", "--quiet", "--disable-pip-version-check"]);
-    command.args(controller.requirements);
-    let installed = succeeds(command).context("pip does not run")?;
-    if !installed {
-        let list = controller.requirements.join(" ");
-        bail!("pip did not install {list}; is the package index within reach?");
-    }
-    Ok(path)
 }

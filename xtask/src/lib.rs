@@ -15,6 +15,7 @@ pub mod ovs;
 mod packages;
 mod phases;
 pub mod results;
+pub mod switch_tests;
 pub mod test;
 pub mod tidy;
 pub mod workspace;

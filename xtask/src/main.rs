@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use xtask::workspace::Workspace;
-use xtask::{ci, controllers, dbsp, differential, fuzz, ovs, results, test, tidy};
+use xtask::{ci, controllers, dbsp, differential, fuzz, ovs, results, switch_tests, test, tidy};
 
 #[derive(Parser)]
 #[command(about = "Developer commands of the workspace")]
@@ -48,6 +48,8 @@ enum Command {
     },
     /// Run real controllers, of P4Runtime and OpenFlow, against a running switch.
     Controllers,
+    /// Run os-ken's switch tests of OpenFlow 1.3 against a running switch.
+    SwitchTests,
     /// Render the pages of measured results from their JSON files.
     Results(results::Arguments),
     /// Compare our answers with Open vSwitch's on random rules and packets.
@@ -129,6 +131,7 @@ fn run(command: Command) -> anyhow::Result<bool> {
             },
         ),
         Command::Controllers => controllers::run(&Workspace::load()?, false),
+        Command::SwitchTests => switch_tests::run(&Workspace::load()?),
         Command::Results(arguments) => results::run(&Workspace::load()?, &arguments),
         Command::Differential {
             count,

@@ -9,6 +9,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
+use crate::ci::succeeds;
+
 /// A program that must be installed, and its Debian package.
 struct Client {
     program: &'static str,
@@ -99,6 +101,25 @@ pub(crate) fn ensure_python() -> anyhow::Result<()> {
     ])?;
     if !can() {
         bail!("python3-venv and python3-dev did not bring a Python that can make environments");
+    }
+    Ok(())
+}
+
+/// Ensures that a folder is a Python environment with what pip installs for `requirements`.
+pub(crate) fn ensure_environment(folder: &Path, requirements: &[&str]) -> anyhow::Result<()> {
+    ensure_python()?;
+    let mut command = Command::new("python3");
+    command.args(["-m", "venv"]).arg(folder);
+    if !succeeds(command)? {
+        bail!("{} cannot be made; see above", folder.display());
+    }
+    let mut command = Command::new(folder.join("bin/pip"));
+    command.args(["install", "--quiet", "--disable-pip-version-check"]);
+    command.args(requirements);
+    let installed = succeeds(command).context("pip does not run")?;
+    if !installed {
+        let list = requirements.join(" ");
+        bail!("pip did not install {list}; is the package index within reach?");
     }
     Ok(())
 }

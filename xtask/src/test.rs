@@ -19,6 +19,7 @@ use crate::differential;
 use crate::fuzz;
 use crate::packages;
 use crate::phases::Phases;
+use crate::switch_tests;
 use crate::workspace::Workspace;
 
 /// The feature of tests that need root and external programs.
@@ -98,6 +99,7 @@ pub fn run(workspace: &Workspace, extent: Extent) -> anyhow::Result<bool> {
     if !is_quick {
         phases.run("real clients", || {
             packages::ensure_clients()?;
+            switch_tests::write_cases(workspace)?;
             if !workspace.features_named(PRIVILEGED).is_empty() && !packages::is_root()? {
                 anyhow::bail!("the privileged tests need root; `--quick` leaves them out");
             }
@@ -202,6 +204,10 @@ fn cargo_test_with(
     if let Some(path) = workspace.shared_data() {
         command.env("THALWEG_SHARED", path);
     }
+    command.env(
+        switch_tests::VARIABLE,
+        switch_tests::path_of_cases(workspace),
+    );
     let mut child = command
         .stdout(Stdio::piped())
         .spawn()
