@@ -13,6 +13,8 @@ pub enum RemovalReason {
     HardTimeout,
     /// It was deleted, or replaced by another.
     Deleted,
+    /// A group that it used was deleted.
+    GroupDeleted,
 }
 
 /// The report of an ended rule that asked for it.

@@ -12,7 +12,7 @@
 
 use thalweg_packet::{Instant, PortId};
 use thalweg_pipeline::{
-    Change, Delta, MacMove, Operation, Pipeline, PortState, RuleId, Selector, Station,
+    Change, Delta, MacMove, Operation, Pipeline, PortState, RuleId, Selector, Station, uses_group,
 };
 
 use crate::aging::Aging;
@@ -135,7 +135,7 @@ impl Upkeep {
         now: Instant,
     ) {
         for id in &delta.removed {
-            self.report_removal(pipeline, *id, over, now);
+            self.report_removal(pipeline, delta, *id, over, now);
         }
         self.timeouts.forget(&delta.removed);
         self.timeouts.watch(pipeline, &delta.inserted);
@@ -159,6 +159,7 @@ impl Upkeep {
     fn report_removal(
         &mut self,
         pipeline: &Pipeline,
+        delta: &Delta,
         id: RuleId,
         over: &[(RuleId, RemovalReason)],
         now: Instant,
@@ -174,10 +175,18 @@ impl Upkeep {
             self.removals_refused += 1;
             return;
         }
-        let reason = over.binary_search_by_key(&id, |(rule, _)| *rule);
+        let lost_group = delta.groups.iter().any(|group| {
+            let is_there = pipeline.group(*group, delta.version).is_some();
+            !is_there && uses_group(&rule.actions, *group)
+        });
+        let reason = match over.binary_search_by_key(&id, |(rule, _)| *rule) {
+            Ok(place) => over[place].1,
+            Err(_) if lost_group => RemovalReason::GroupDeleted,
+            Err(_) => RemovalReason::Deleted,
+        };
         self.removals.push(Removal {
             flow,
-            reason: reason.map_or(RemovalReason::Deleted, |place| over[place].1),
+            reason,
             counters: rule.counters,
             duration: now - rule.created_at,
         });

@@ -451,6 +451,7 @@ fn report_removal(removal: &Removal) -> RemovalReport {
             RemovalReason::IdleTimeout => "idle_timeout",
             RemovalReason::HardTimeout => "hard_timeout",
             RemovalReason::Deleted => "delete",
+            RemovalReason::GroupDeleted => "group_delete",
         },
         packets: removal.counters.packets,
         bytes: removal.counters.bytes,

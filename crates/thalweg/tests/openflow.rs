@@ -555,6 +555,16 @@ fn a_rule_that_ends_is_reported_with_its_counts() {
         "{told}"
     );
     assert!(told.contains("pkts1 bytes59"), "{told}");
+    switch.ok(
+        "OpenFlow13",
+        &["add-group"],
+        &["group_id=5,type=all,bucket=output:1"],
+    );
+    let flow = "cookie=0x78,send_flow_rem,tcp,actions=group:5";
+    switch.ok("OpenFlow13", &["add-flow"], &[flow]);
+    switch.ok("OpenFlow13", &["del-groups"], &["group_id=5"]);
+    let told = monitor.wait_for("reason=group_delete");
+    assert!(told.contains("cookie:0x78"), "{told}");
     switch.stop();
 }
 

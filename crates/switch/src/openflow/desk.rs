@@ -216,6 +216,7 @@ fn reason_number(reason: RemovalReason) -> u8 {
         RemovalReason::IdleTimeout => removed::IDLE_TIMEOUT,
         RemovalReason::HardTimeout => removed::HARD_TIMEOUT,
         RemovalReason::Deleted => removed::DELETE,
+        RemovalReason::GroupDeleted => removed::GROUP_DELETE,
     }
 }
 

@@ -21,8 +21,8 @@ const PORT_REASONS: u32 = 0b111;
 /// What a connection hears before it says what it wants (Open vSwitch's defaults).
 pub(super) fn default_async(version: Version) -> AsyncConfig {
     let removals = match version {
-        Version::V10 | Version::V11 | Version::V12 => 0b111,
-        Version::V13 => 0b1111,
+        Version::V10 => 0b111,
+        Version::V11 | Version::V12 | Version::V13 => 0b1111,
         Version::V14 | Version::V15 => 0b11_1111,
     };
     let mut config = AsyncConfig {
