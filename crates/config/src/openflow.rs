@@ -42,6 +42,7 @@ pub(crate) struct OpenFlowSection {
     #[serde(default, deserialize_with = "micros")]
     max_backoff_us: Option<Spanned<Number>>,
     packet_in_rate: Option<Spanned<Number>>,
+    change_rate: Option<Spanned<Number>>,
     max_connections: Option<Spanned<Number>>,
 }
 
@@ -97,6 +98,10 @@ impl Source<'_> {
         if let Some(said) = &section.packet_in_rate {
             let rate = self.number("packet_in_rate", said, RATES)? as u32;
             server.packet_rate = (rate > 0).then_some(rate);
+        }
+        if let Some(said) = &section.change_rate {
+            let rate = self.number("change_rate", said, RATES)? as u32;
+            server.change_rate = (rate > 0).then_some(rate);
         }
         if let Some(said) = &section.max_connections {
             server.connections = self.number("max_connections", said, CONNECTIONS)? as usize;

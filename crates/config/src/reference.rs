@@ -543,6 +543,13 @@ fn openflow_limits(rows: &mut Vec<KeyReference>, default: &OpenFlowConfig) {
         "Packets a second for one connection; 0 for no limit.",
     );
     key(
+        "change_rate",
+        range(openflow::RATES),
+        "0".into(),
+        "Changes a second that one connection may ask for; others of its messages wait. 0 for no \
+         limit.",
+    );
+    key(
         "max_connections",
         range(openflow::CONNECTIONS),
         default.connections.to_string(),

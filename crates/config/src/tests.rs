@@ -56,6 +56,7 @@ insecure = true
 probe_interval_us = "2s"
 max_backoff_us = "4s"
 packet_in_rate = 1000
+change_rate = 50
 max_connections = 9
 [[port]]
 number = 1
@@ -201,6 +202,7 @@ fn everything_of_openflow_can_be_said() {
     assert_eq!(server.probe_interval, Some(Duration::from_secs(2)));
     assert_eq!(server.max_backoff, Duration::from_secs(4));
     assert_eq!((server.packet_rate, server.connections), (Some(1000), 9));
+    assert_eq!(server.change_rate, Some(50));
 }
 
 #[test]

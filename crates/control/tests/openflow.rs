@@ -422,6 +422,7 @@ fn bytes_that_are_no_messages_end_their_connection_only() {
 /// An agent with one connection, and what that was told.
 fn agent(
     probe_interval: Option<Duration>,
+    change_rate: Option<u32>,
 ) -> (Agent<Empty>, thalweg_control::openflow::ConnectionId) {
     let mut agent = Agent::new(Empty, AgentLimits::default());
     let config = ConnectionConfig {
@@ -429,6 +430,7 @@ fn agent(
         versions: Versions::ALL,
         probe_interval,
         packet_rate: None,
+        change_rate,
     };
     let id = agent.open(config, Duration::ZERO);
     (agent, id)
@@ -436,7 +438,7 @@ fn agent(
 
 #[test]
 fn a_peer_that_says_no_hello_is_given_up() {
-    let (mut agent, id) = agent(None);
+    let (mut agent, id) = agent(None, None);
     let due = agent.tick(Duration::ZERO).unwrap();
     // Half a hello is none.
     agent.receive(id, &[4, 0, 0, 8], Duration::ZERO);
@@ -450,7 +452,7 @@ fn a_peer_that_says_no_hello_is_given_up() {
 #[test]
 fn a_silent_peer_is_asked_and_then_given_up() {
     let second = Duration::from_secs(1);
-    let (mut agent, id) = agent(Some(5 * second));
+    let (mut agent, id) = agent(Some(5 * second), None);
     agent.receive(id, &[4, 0, 0, 8, 0, 0, 0, 0], Duration::ZERO);
     let said = |agent: &mut Agent<Empty>| {
         let bytes = agent.take_output(id)?;
@@ -470,4 +472,37 @@ fn a_silent_peer_is_asked_and_then_given_up() {
     assert!(!agent.is_over(id));
     agent.tick(19 * second);
     assert_eq!(agent.end_reason(id), Some("the peer is silent"));
+}
+
+#[test]
+fn a_connection_that_asks_for_too_many_changes_waits() {
+    let (mut agent, id) = agent(None, Some(2));
+    let hello = [4, 0, 0, 8, 0, 0, 0, 0];
+    let group_mod = [4, 15, 0, 16, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 7];
+    let barrier = [4, 20, 0, 8, 0, 0, 0, 2];
+    let mut input = hello.to_vec();
+    for _ in 0..4 {
+        input.extend_from_slice(&group_mod);
+        input.extend_from_slice(&barrier);
+    }
+    let replies = |agent: &mut Agent<Empty>| {
+        let messages = std::iter::from_fn(|| agent.take_output(id));
+        let messages = messages.map(|bytes| decode(&bytes, Context::default()).unwrap().message);
+        messages
+            .filter(|message| *message == Message::BarrierReply)
+            .count()
+    };
+    agent.receive(id, &input, Duration::ZERO);
+    // The barrier behind the second change waits with all that follows.
+    assert_eq!(replies(&mut agent), 1);
+    assert!(agent.is_limited(id) && !agent.has_work(id) && !agent.wants_input(id));
+    let half = Duration::from_millis(500);
+    assert_eq!(agent.tick(Duration::ZERO), Some(half));
+    for step in 1..=3 {
+        agent.tick(half * step);
+        assert!(agent.has_work(id));
+        agent.work(id, half * step);
+        assert_eq!(replies(&mut agent), 1, "after {step} halves of a second");
+    }
+    assert_eq!(agent.counters().changes_done, 4);
 }

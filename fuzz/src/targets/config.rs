@@ -231,6 +231,10 @@ fn openflow_section(settings: &OpenFlowSettings) -> Table {
             "packet_in_rate",
             number(server.packet_rate.unwrap_or(0).into()),
         ),
+        (
+            "change_rate",
+            number(server.change_rate.unwrap_or(0).into()),
+        ),
         ("max_connections", number(server.connections as u64)),
     ]);
     if let Some(tls) = &server.tls {

@@ -126,6 +126,7 @@ impl Peer {
             versions: Versions::ALL,
             probe_interval: None,
             packet_rate: Some(100),
+            change_rate: None,
         };
         Peer {
             id: agent.open(config, Duration::ZERO),

@@ -18,6 +18,7 @@ mod bundles;
 mod changes;
 mod link;
 mod monitors;
+mod rate;
 mod requests;
 mod roles;
 mod tlv;
@@ -70,6 +71,8 @@ pub struct ConnectionConfig {
     pub probe_interval: Option<Duration>,
     /// Packets a second that it gets; `None` for no limit.
     pub packet_rate: Option<u32>,
+    /// Changes a second that it may ask for; its input waits meanwhile. `None` for no limit.
+    pub change_rate: Option<u32>,
 }
 
 /// Limits of an agent.
@@ -224,6 +227,12 @@ impl<T: Target> Agent<T> {
         link.is_some_and(|link| !link.is_busy() && !link.has_all)
     }
 
+    /// Whether a connection's input waits for its rate of changes, until [`Agent::tick`].
+    pub fn is_limited(&self, id: ConnectionId) -> bool {
+        let link = self.links.get(&id);
+        link.is_some_and(|link| link.is_limited)
+    }
+
     /// Handles what a connection has received, at most one turn's worth.
     pub fn work(&mut self, id: ConnectionId, now: Duration) {
         let Some(mut link) = self.links.remove(&id) else {
@@ -245,6 +254,7 @@ impl<T: Target> Agent<T> {
                 copies.push(incoming.bytes.clone());
             }
             self.handle(&mut link, incoming, &mut waiting, now);
+            link.is_limited = link.changes.next_at(now).is_some();
         }
         self.flush(&mut link, &mut waiting);
         link.notice_version();
@@ -354,7 +364,13 @@ impl<T: Target> Agent<T> {
                 // Its input waits because of us, so that its silence says nothing.
                 link.session.excuse(now);
             }
-            let deadlines = [link.session.tick(now), link.expire_bundles(now, timeout)];
+            let changes = match link.is_limited {
+                true => link.changes.next_at(now),
+                false => None,
+            };
+            link.is_limited = changes.is_some();
+            let bundles = link.expire_bundles(now, timeout);
+            let deadlines = [link.session.tick(now), bundles, changes];
             next = deadlines.into_iter().flatten().chain(next).min();
         }
         next

@@ -79,6 +79,8 @@ pub struct OpenFlowConfig {
     pub max_backoff: Duration,
     /// Packets a second for one connection; `None` for no limit.
     pub packet_rate: Option<u32>,
+    /// Changes a second that one connection may ask for; `None` for no limit.
+    pub change_rate: Option<u32>,
     /// Most connections of clients, for each listener.
     pub connections: usize,
     /// Limits of the agent.
@@ -98,6 +100,7 @@ impl Default for OpenFlowConfig {
             probe_interval: Some(Duration::from_secs(5)),
             max_backoff: Duration::from_secs(8),
             packet_rate: None,
+            change_rate: None,
             connections: 256,
             agent: AgentLimits::default(),
         }
@@ -377,6 +380,7 @@ impl<T: Target + 'static> Hub<T> {
             versions: self.config.versions,
             probe_interval: None,
             packet_rate: self.config.packet_rate,
+            change_rate: self.config.change_rate,
         }
     }
 }

@@ -111,6 +111,7 @@ fn open(agent: &mut Agent<OpenFlowPlane>, version: Version) -> ConnectionId {
         versions: Versions::ALL,
         probe_interval: None,
         packet_rate: None,
+        change_rate: None,
     };
     let id = agent.open(config, NOW);
     let versions = [version].into_iter().collect();

@@ -118,6 +118,7 @@ impl<T: Target> Agent<T> {
         add: &BundleAdd,
         now: Duration,
     ) -> Result<(), Refusal> {
+        link.changes.take(now);
         if !link.bundles.contains_key(&add.bundle) {
             self.add_bundle(link, add.bundle, add.flags, add.message.clone(), now)?;
         }

@@ -54,6 +54,7 @@ impl<T: Target> Agent<T> {
         }
         let message = match change_of(message) {
             Ok(change) => {
+                link.changes.take(now);
                 let transaction = Transaction {
                     version: link.version(),
                     changes: vec![change],

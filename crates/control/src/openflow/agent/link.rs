@@ -9,6 +9,7 @@ use thalweg_openflow::message::packet::PacketInFormat;
 use thalweg_openflow::{Pieces, Session, Version};
 
 use super::bundles::Bundle;
+use super::rate::Rate;
 use super::unasked::default_async;
 use super::{ConnectionConfig, ConnectionKind, REPLY_BYTES};
 use crate::openflow::target::FlowCursor;
@@ -16,8 +17,6 @@ use crate::openflow::target::FlowCursor;
 /// Bytes of a packet that a controller gets if it never says how many
 /// (`OFP_DEFAULT_MISS_SEND_LEN`).
 const DEFAULT_MISS_LENGTH: u16 = 128;
-/// What a packet takes of its rate: with a rate of one, a second's nanoseconds.
-const PACKET: u128 = 1_000_000_000;
 /// Flow entries read from a cursor at a time.
 const SLICE: usize = 100;
 /// Bytes of output up to which a dump goes on.
@@ -55,9 +54,12 @@ pub(super) struct Link {
     pub(super) has_all: bool,
     /// Requests that come in several messages.
     pub(super) partial: Option<super::requests::Partial>,
-    /// What may be sent now; a packet takes [`PACKET`].
-    tokens: u128,
-    refilled_at: Duration,
+    /// Packets that may be sent.
+    packets: Rate,
+    /// Changes that may be asked for.
+    pub(super) changes: Rate,
+    /// Whether its input waits for its rate of changes.
+    pub(super) is_limited: bool,
     pub(super) packets_dropped: u64,
     pub(super) packets_limited: u64,
 }
@@ -96,10 +98,9 @@ impl Link {
             dumps: VecDeque::new(),
             has_all: true,
             partial: None,
-            tokens: config
-                .packet_rate
-                .map_or(0, |rate| u128::from(rate) * PACKET),
-            refilled_at: now,
+            packets: Rate::new(config.packet_rate, now),
+            changes: Rate::new(config.change_rate, now),
+            is_limited: false,
             packets_dropped: 0,
             packets_limited: 0,
         }
@@ -123,7 +124,7 @@ impl Link {
 
     /// Whether its input must wait.
     pub(super) fn is_busy(&self) -> bool {
-        !self.dumps.is_empty() || self.session.output_bytes() > REPLY_BYTES
+        self.is_limited || !self.dumps.is_empty() || self.session.output_bytes() > REPLY_BYTES
     }
 
     /// Goes on with dumps while the reader keeps up.
@@ -152,19 +153,8 @@ impl Link {
 
     /// Whether one more packet may be sent by the rate.
     pub(super) fn may_send_packet(&mut self, now: Duration) -> bool {
-        let Some(rate) = self.config.packet_rate else {
-            return true;
-        };
-        let rate = u128::from(rate);
-        let passed = now.saturating_sub(self.refilled_at);
-        self.refilled_at = now;
-        // A burst is one second's worth.
-        self.tokens = (self.tokens + passed.as_nanos() * rate).min(rate * PACKET);
-        if self.tokens < PACKET {
-            self.packets_limited += 1;
-            return false;
-        }
-        self.tokens -= PACKET;
-        true
+        let may = self.packets.take(now);
+        self.packets_limited += u64::from(!may);
+        may
     }
 }

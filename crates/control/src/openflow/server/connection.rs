@@ -106,8 +106,7 @@ impl<T: Target + 'static> Hub<T> {
             }
             if has_work {
                 self.agent.borrow_mut().work(id, self.now());
-                self.share_copies();
-                self.wake_others(id);
+                self.after_work(id);
                 tokio::task::yield_now().await;
                 continue;
             }
@@ -115,8 +114,7 @@ impl<T: Target + 'static> Hub<T> {
                 read = stream.read(&mut buffer), if wants_input => match read {
                     Ok(length @ 1..) => {
                         self.agent.borrow_mut().receive(id, &buffer[..length], self.now());
-                        self.share_copies();
-                        self.wake_others(id);
+                        self.after_work(id);
                     }
                     Ok(0) | Err(_) => return,
                 },
@@ -137,6 +135,16 @@ impl<T: Target + 'static> Hub<T> {
         }
         let flushed = tokio::time::timeout(WRITE_PATIENCE, stream.flush()).await;
         matches!(flushed, Ok(Ok(())))
+    }
+
+    /// Has the other tasks do what follows from a connection's messages.
+    fn after_work(&self, id: ConnectionId) {
+        self.share_copies();
+        self.wake_others(id);
+        if self.agent.borrow().is_limited(id) {
+            // The task that follows the time learns when to look again.
+            self.events.notify_one();
+        }
     }
 
     fn wake_others(&self, id: ConnectionId) {

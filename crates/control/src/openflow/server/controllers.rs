@@ -61,6 +61,7 @@ impl<T: Target + 'static> Hub<T> {
                     versions: self.config.versions,
                     probe_interval: self.config.probe_interval,
                     packet_rate: self.config.packet_rate,
+                    change_rate: self.config.change_rate,
                 };
                 let id = self.open(config, Purpose::Client);
                 self.clone().serve(id, stream).await;
