@@ -137,9 +137,13 @@ pub fn refuse(code: ErrorCode, what: impl Into<String>) -> Refusal {
 pub struct ErrorMessage {
     /// Its numbers.
     pub number: ErrorNumber,
-    /// At least the first 64 bytes of the message that failed, or a text for a failed hello.
+    /// The message that failed, as far as there is room, or a text for a failed hello.
     pub data: Bytes,
 }
+
+/// Most bytes of a message that an error quotes; Open vSwitch, too, quotes all that there is room
+/// for. The rest of an error's message is shorter than what is left.
+const MOST_QUOTED: usize = u16::MAX as usize - 64;
 
 /// The experimenter's number of OpenFlow 1.0 and 1.1 errors (Open vSwitch, `NXVC_VENDOR_ERROR`).
 const VENDOR_ERROR: (u16, u16) = (0xb0c2, 0);
@@ -156,7 +160,7 @@ impl ErrorMessage {
             .expect("every version has that error");
         ErrorMessage {
             number,
-            data: Bytes::copy_from_slice(&offending[..offending.len().min(64)]),
+            data: Bytes::copy_from_slice(&offending[..offending.len().min(MOST_QUOTED)]),
         }
     }
 
@@ -249,7 +253,7 @@ mod tests {
                 let mut reader = Reader::new(&bytes, ErrorCode::OFPBRC_BAD_LEN);
                 let back = ErrorMessage::decode(version, &mut reader);
                 assert_eq!(back.as_ref(), Ok(&message));
-                assert_eq!(message.data.len(), 64);
+                assert_eq!(message.data.len(), 80);
             }
         }
     }

@@ -15,7 +15,7 @@ mod shared;
 use shared::{Random, set_length, vectors};
 use thalweg_openflow::message::{Message, Reply};
 use thalweg_openflow::{
-    Context, ErrorCode, Frame, Version, decode, encode, encode_reply, message_length,
+    Context, ErrorCode, ErrorMessage, Frame, Version, decode, encode, encode_reply, message_length,
 };
 
 fn hex(bytes: &[u8]) -> String {
@@ -166,6 +166,25 @@ fn read_and_write(bytes: &[u8], context: Context) {
 fn check_pieces(version: Version, reply: &Reply) {
     for piece in encode_reply(version, 7, reply).into_iter().flatten() {
         assert_eq!(message_length(&piece), Ok(Some(piece.len())));
+    }
+}
+
+/// An error quotes the message that it is about, and never becomes too long for that.
+#[test]
+fn an_error_quotes_the_whole_message() {
+    for version in Version::ALL {
+        for length in [8, 64, 65, 1_000, 65_535] {
+            let offending = vec![7; length];
+            for code in ErrorCode::all() {
+                let error = ErrorMessage::new(version, code, &offending);
+                let known = error.data.len();
+                assert!(known == length || length == 65_535 && known > 65_000);
+                let message = Message::Error(error);
+                let bytes = encode(version, 1, &message).expect("it has room");
+                let frame = decode(&bytes, Context::default()).expect("it was just written");
+                assert_eq!(frame.message, message, "{code} in {version}");
+            }
+        }
     }
 }
 
