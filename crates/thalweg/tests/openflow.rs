@@ -428,7 +428,7 @@ fn what_the_switch_cannot_do_has_the_standards_error() {
         ("actions=controller(pause)", "OFPBAC_BAD_VENDOR_TYPE"),
         ("actions=meter:1,output:1", "OFPBIC_UNSUP_INST"),
         ("actions=group:5", "OFPBAC_BAD_OUT_GROUP"),
-        ("table=254,actions=output:1", "OFPFMFC_EPERM"),
+        ("table=254,actions=output:1", "OFPBRC_EPERM"),
     ];
     for (flow, expected) in cases {
         assert_eq!(

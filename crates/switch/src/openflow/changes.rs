@@ -222,13 +222,19 @@ fn flow(version: Version, asked: &FlowMod) -> Result<Operation, Refusal> {
         asked.command,
         FlowCommand::Delete | FlowCommand::DeleteStrict
     );
+    let leads_back = |to: u8| asked.table != ALL_TABLES && to <= asked.table;
+    if !is_deletion && asked.instructions.goto.is_some_and(leads_back) {
+        // Whether or not a modification finds a rule.
+        let what = format!("a rule of table {} goes to no later table", asked.table);
+        return Err(refuse(ErrorCode::OFPBIC_BAD_TABLE_ID, what));
+    }
     let table = match asked.table {
         ALL_TABLES if is_deletion || asked.command != FlowCommand::Add => None,
         ALL_TABLES => Some(TableId(0)),
         table if table < TABLES => Some(TableId(table)),
         TABLES => {
             let what = "table 254 is the switch's own";
-            return Err(refuse(ErrorCode::OFPFMFC_EPERM, what));
+            return Err(refuse(ErrorCode::OFPBRC_EPERM, what));
         }
         table => {
             let what = format!("there is no table {table}");

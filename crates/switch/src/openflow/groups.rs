@@ -54,7 +54,8 @@ impl<'a> Overlay<'a> {
         if asked.command == GroupCommand::Delete {
             return self.delete(asked.group);
         }
-        if asked.group > MAX_GROUP {
+        let may_add = matches!(asked.command, GroupCommand::Add | GroupCommand::AddOrModify);
+        if may_add && asked.group > MAX_GROUP {
             let what = format!("{} is no group's number", asked.group);
             return Err(refuse(ErrorCode::OFPGMFC_INVALID_GROUP, what));
         }
@@ -84,10 +85,6 @@ impl<'a> Overlay<'a> {
     fn delete(&mut self, group: u32) -> Result<Vec<Operation>, Refusal> {
         let gone = match group {
             ALL_GROUPS => self.ids(),
-            group if group > MAX_GROUP => {
-                let what = format!("{group} is no group's number");
-                return Err(refuse(ErrorCode::OFPGMFC_INVALID_GROUP, what));
-            }
             group => vec![GroupId(group)],
         };
         let operations = gone.into_iter().map(|id| {

@@ -355,10 +355,12 @@ impl List {
                 self.groups.clear();
                 return Ok(());
             }
-            _ if id > MAX_GROUP => return fault(ErrorCode::OFPGMFC_INVALID_GROUP),
             GroupCommand::Delete => {
                 self.groups.remove(&id);
                 return Ok(());
+            }
+            GroupCommand::Add | GroupCommand::AddOrModify if id > MAX_GROUP => {
+                return fault(ErrorCode::OFPGMFC_INVALID_GROUP);
             }
             GroupCommand::Add if is_known => return fault(ErrorCode::OFPGMFC_GROUP_EXISTS),
             GroupCommand::Add | GroupCommand::AddOrModify => new(),
@@ -471,8 +473,16 @@ impl List {
 
 /// What is wrong whatever the rules are.
 fn check(asked: &FlowMod) -> Result<(), Faults> {
+    let deletes = matches!(
+        asked.command,
+        FlowCommand::Delete | FlowCommand::DeleteStrict
+    );
+    let leads_back = |to: u8| asked.table != ALL_TABLES && to <= asked.table;
+    if !deletes && asked.instructions.goto.is_some_and(leads_back) {
+        return Err(vec![ErrorCode::OFPBIC_BAD_TABLE_ID]);
+    }
     match asked.table {
-        254 => Err(vec![ErrorCode::OFPFMFC_EPERM]),
+        254 => Err(vec![ErrorCode::OFPBRC_EPERM]),
         _ => Ok(()),
     }
 }
