@@ -54,10 +54,11 @@ pub use traversals::TraversalView;
 use traversals::Traversals;
 
 /// Fields whose prefixes tell rules apart, if the layout has them.
-const PIVOTS: [FieldId; 7] = [
+const PIVOTS: [FieldId; 8] = [
     f::IP_DST,
     f::IP_SRC,
     f::ETH_DST,
+    f::ETH_SRC,
     f::METADATA,
     f::IPV6_DST,
     f::IPV6_SRC,
