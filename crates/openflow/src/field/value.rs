@@ -28,8 +28,11 @@ impl Value {
     /// All `width_bits` lowest bits of `bytes` bytes.
     pub fn ones(width_bits: u16, bytes: usize) -> Value {
         let mut value = Value(SmallVec::from_elem(0, bytes));
-        for bit in 0..usize::from(width_bits).min(8 * bytes) {
-            value.0[bytes - 1 - bit / 8] |= 1 << (bit % 8);
+        let width_bits = usize::from(width_bits).min(8 * bytes);
+        let (whole, rest) = (width_bits / 8, width_bits % 8);
+        value.0[bytes - whole..].fill(0xff);
+        if rest > 0 {
+            value.0[bytes - 1 - whole] = (1 << rest) - 1;
         }
         value
     }
