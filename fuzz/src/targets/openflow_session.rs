@@ -9,6 +9,7 @@
 //! 2. What an agent sends is bounded by what it was sent, and can be read.
 //! 3. Every barrier is answered, in order, unless its session has ended.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -311,7 +312,7 @@ impl Target for Model {
         }
     }
 
-    fn change(&mut self, transactions: &[Transaction]) -> Vec<Result<Outcome, Failure>> {
+    fn change(&mut self, transactions: Arc<[Transaction]>) -> Vec<Result<Outcome, Failure>> {
         assert!(!transactions.is_empty(), "something was asked for");
         transactions
             .iter()

@@ -128,7 +128,7 @@ pub trait Target: Send {
 
     /// Does transactions, each whole or not at all. Those that wait together may take effect
     /// together. Returns what became of each, in order.
-    fn change(&mut self, transactions: &[Transaction]) -> Vec<Result<Outcome, Failure>>;
+    fn change(&mut self, transactions: Arc<[Transaction]>) -> Vec<Result<Outcome, Failure>>;
 
     /// Flow entries with exact counts, at the state of this call.
     ///

@@ -84,12 +84,12 @@ impl Batch {
             let mut changes = transaction.changes.iter().enumerate();
             let read = changes.try_for_each(|(index, asked)| {
                 let version = transaction.version;
-                let read = operations(switch, &mut overlay, version, asked, &mut last);
-                let operations = read.map_err(|refusal| Failure { index, refusal })?;
-                for operation in operations {
-                    batch.operations.push(operation);
-                    batch.origins.push((number, index));
-                }
+                let into = (&mut batch.operations, &mut last);
+                let read = operations(switch, &mut overlay, version, asked, into);
+                read.map_err(|refusal| Failure { index, refusal })?;
+                batch
+                    .origins
+                    .resize(batch.operations.len(), (number, index));
                 Ok(())
             });
             if let Err(failure) = read {
@@ -170,37 +170,32 @@ impl Batch {
     }
 }
 
-/// The operations of one change; what is no operation goes to `last`.
+/// Adds the operations of one change to a list; what is no operation goes to the other.
 fn operations(
     switch: &Switch,
     overlay: &mut Overlay<'_>,
     version: Version,
     asked: &Asked,
-    last: &mut Vec<Last>,
-) -> Result<Vec<Operation>, Refusal> {
+    (into, last): (&mut Vec<Operation>, &mut Vec<Last>),
+) -> Result<(), Refusal> {
     match asked {
-        Asked::Flow(asked) => flow(version, asked).map(|operation| vec![operation]),
-        Asked::Group(asked) => overlay.change(asked),
+        Asked::Flow(asked) => into.push(flow(version, asked)?),
+        Asked::Group(asked) => into.extend(overlay.change(asked)?),
         Asked::Meter(asked) => {
             check_meter(switch, asked)?;
             last.push(Last::Meter(asked.clone()));
-            Ok(Vec::new())
         }
         Asked::Table(asked) => {
             check_table(asked.table)?;
             last.push(Last::Table(asked.clone()));
-            Ok(Vec::new())
         }
         Asked::Port(asked) => {
-            let operation = port(switch, asked)?;
+            into.push(port(switch, asked)?);
             last.push(Last::Port(asked.clone()));
-            Ok(vec![operation])
         }
-        Asked::PacketOut(asked) => {
-            last.push(Last::Packet(Box::new(packets::prepare(asked)?)));
-            Ok(Vec::new())
-        }
+        Asked::PacketOut(asked) => last.push(Last::Packet(Box::new(packets::prepare(asked)?))),
     }
+    Ok(())
 }
 
 fn check_table(table: u8) -> Result<(), Refusal> {
@@ -245,7 +240,7 @@ fn flow(version: Version, asked: &FlowMod) -> Result<Operation, Refusal> {
         asked.command,
         FlowCommand::ModifyStrict | FlowCommand::DeleteStrict
     );
-    let selector = Selector {
+    let selector = |matching| Selector {
         table,
         strict_priority: is_strict.then_some(asked.priority),
         cookie: (asked.cookie_mask != 0).then_some((asked.cookie, asked.cookie_mask)),
@@ -253,9 +248,9 @@ fn flow(version: Version, asked: &FlowMod) -> Result<Operation, Refusal> {
     };
     if is_deletion {
         let target = target(asked.out_port, asked.out_group);
-        return Ok(Operation::DeleteLeading(selector, target));
+        return Ok(Operation::DeleteLeading(selector(matching), target));
     }
-    let actions = convert::actions::of_instructions(&asked.instructions, &selector.matching)?;
+    let actions = convert::actions::of_instructions(&asked.instructions, &matching)?;
     let flow = Flow {
         table: table.unwrap_or_default(),
         priority: asked.priority,
@@ -268,7 +263,7 @@ fn flow(version: Version, asked: &FlowMod) -> Result<Operation, Refusal> {
         reports_removal: asked.flags.has(FlowFlags::SEND_REMOVED),
         resets_counts: resets_counts(version, asked),
         labels: labels(version, asked),
-        matching: selector.matching.clone(),
+        matching,
         actions,
     };
     Ok(match asked.command {
@@ -276,7 +271,10 @@ fn flow(version: Version, asked: &FlowMod) -> Result<Operation, Refusal> {
             Operation::AddChecked(flow)
         }
         FlowCommand::Add => Operation::Add(flow),
-        _ => Operation::Revise(Box::new(revision(version, asked, selector, flow))),
+        _ => {
+            let selector = selector(flow.matching.clone());
+            Operation::Revise(Box::new(revision(version, asked, selector, flow)))
+        }
     })
 }
 

@@ -148,9 +148,8 @@ impl Target for OpenFlowPlane {
         Err(refuse(ErrorCode::OFPSCFC_BAD_FLAGS, what))
     }
 
-    fn change(&mut self, transactions: &[Transaction]) -> Vec<Result<Outcome, Failure>> {
+    fn change(&mut self, transactions: Arc<[Transaction]>) -> Vec<Result<Outcome, Failure>> {
         let count = transactions.len();
-        let transactions = transactions.to_vec();
         let done = self.call(move |switch| changes::make(switch, &transactions));
         done.unwrap_or_else(|refusal| {
             let failure = Failure { index: 0, refusal };

@@ -6,6 +6,7 @@
 //!    `OFPBFC_MSG_FAILED`.
 //! 3. Bundles are bounded in number and bytes, and forgotten if they stay untouched.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -115,7 +116,7 @@ impl<T: Target> Agent<T> {
         &mut self,
         link: &mut Link,
         xid: u32,
-        add: &BundleAdd,
+        add: BundleAdd,
         now: Duration,
     ) -> Result<(), Refusal> {
         link.changes.take(now);
@@ -152,7 +153,7 @@ impl<T: Target> Agent<T> {
             let what = "the bundles of the connection have no more room";
             return Err(refuse(ErrorCode::OFPBFC_MSG_TOO_MANY, what));
         }
-        bundle.messages.push((add.message.clone(), change));
+        bundle.messages.push((add.message, change));
         bundle.bytes += bytes;
         bundle.used_at = now;
         link.bundle_bytes += bytes;
@@ -179,12 +180,13 @@ impl<T: Target> Agent<T> {
             version: link.version(),
             changes,
         };
-        let result = self.target.change(std::slice::from_ref(&transaction)).pop();
+        let transactions: Arc<[Transaction]> = Arc::new([transaction]);
+        let result = self.target.change(transactions.clone()).pop();
         match result {
             Some(Ok(outcome)) => {
                 self.changes_done += 1;
                 self.tell_flows(Some((link, xid)), &outcome.flows);
-                self.forward(link, xid, &transaction);
+                self.forward(link, xid, &transactions[0]);
                 Ok(())
             }
             Some(Err(failure)) => {

@@ -1,5 +1,6 @@
 //! Messages: what each asks for, and changes that wait together.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -99,11 +100,12 @@ impl<T: Target> Agent<T> {
                 Waiting::Barrier(xid) => replies.push((xid, None)),
             }
         }
+        let transactions: Arc<[Transaction]> = transactions.into();
         let results = match transactions.is_empty() {
             true => Vec::new(),
-            false => self.target.change(&transactions),
+            false => self.target.change(transactions.clone()),
         };
-        let mut results = results.into_iter().zip(&transactions);
+        let mut results = results.into_iter().zip(&*transactions);
         for (xid, bytes) in replies {
             let Some(bytes) = bytes else {
                 link.session.send(xid, &Message::BarrierReply);
@@ -188,7 +190,7 @@ impl<T: Target> Agent<T> {
             Message::BundleControl(control) => {
                 self.bundle_control(link, xid, bytes, &control, now)?
             }
-            Message::BundleAdd(add) => self.bundle_add(link, xid, &add, now)?,
+            Message::BundleAdd(add) => self.bundle_add(link, xid, add, now)?,
             Message::QueueConfigRequest(port) => self.queue_config(link, xid, port)?,
             Message::Request(request, more) => self.request(link, xid, request, more)?,
             _ => {

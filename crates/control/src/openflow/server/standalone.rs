@@ -1,5 +1,6 @@
 //! What the switch does while no controller speaks with it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_openflow::action::{Action, Instructions};
@@ -68,7 +69,7 @@ impl Standalone {
             version: Version::V13,
             changes: vec![Change::Flow(Box::new(rule(command)))],
         };
-        let done = agent.target().change(&[transaction]);
+        let done = agent.target().change(Arc::new([transaction]));
         if done.iter().all(Result::is_ok) {
             self.is_active = wanted;
         }

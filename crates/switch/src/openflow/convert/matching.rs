@@ -38,8 +38,11 @@ pub(in crate::openflow) fn matching(asked: &of::Match) -> Result<Match, Refusal>
             let what = format!("this switch has no field {field}");
             return Err(refuse(ErrorCode::OFPBMC_BAD_FIELD, what));
         };
-        let ones = Value::ones(field.width_bits(), field.bytes());
-        let mask = mask.as_ref().unwrap_or(&ones).number();
+        let mask = match mask {
+            Some(mask) => mask.number(),
+            // Wider fields have no pieces.
+            None => ones(field.width_bits().min(128)),
+        };
         let value = value.number() & mask;
         if matches!(*field, of::FieldId::IN_PORT | of::FieldId::IN_PORT_OXM) {
             let number = match *field {
