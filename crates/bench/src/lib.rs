@@ -7,6 +7,7 @@ mod clock;
 mod end_to_end;
 mod forward;
 mod load;
+mod openflow;
 mod picture;
 mod spread;
 mod update;
@@ -30,6 +31,8 @@ pub enum Command {
     Forward(forward::Arguments),
     /// The cost of reading and inserting many rules, in time and in memory
     Load(load::Arguments),
+    /// The speed at which a switch follows an OpenFlow client, with Open vSwitch beside it
+    Openflow(openflow::Arguments),
     /// The time from a change of one rule to the last old answer, by maintainer and cache size
     Update(update::Arguments),
 }
@@ -44,6 +47,7 @@ pub fn execute(command: &Command, console: &Console) -> Result<()> {
         Command::Classify(arguments) => classify::execute(arguments, console),
         Command::Forward(arguments) => forward::execute(arguments, console),
         Command::Load(arguments) => load::execute(arguments, console),
+        Command::Openflow(arguments) => openflow::execute(arguments, console),
         Command::Update(arguments) => update::execute(arguments, console),
     }
 }

@@ -574,3 +574,102 @@ fn megaflows_are_searched_with_and_without_the_vector_filter() {
     refuses(&["--attack", "tse"], &["--attack"]);
     refuses(&["--classifier", "bloom"], &["--classifier"]);
 }
+
+/// The rows of `bench openflow` with small sizes.
+fn openflow_rows(switches: &str) -> Vec<Value> {
+    let report = Scene::new().json(&[
+        "bench",
+        "openflow",
+        "--switch",
+        switches,
+        "--flows",
+        "60",
+        "--barriers",
+        "8",
+        "--bundle",
+        "25",
+        "--dump",
+        "150,70,150",
+        "--cached",
+        "300",
+        "--samples",
+        "2",
+    ]);
+    assert_eq!(report["command"], "bench openflow");
+    let has_peer = switches.contains("open-vswitch");
+    assert_eq!(report["open_vswitch"].is_string(), has_peer);
+    report["rows"].as_array().expect("rows").clone()
+}
+
+/// What was measured of a switch with so many flows under way, with the number of rules.
+fn measured(rows: &[Value], switch: &str, cached: u64) -> Vec<(String, u64)> {
+    let of_it = |row: &&Value| row["switch"] == switch && row["cached"] == cached;
+    let of_it = rows.iter().filter(of_it);
+    let pairs = of_it.map(|row| {
+        let what = row["what"].as_str().expect("words");
+        let least = row["value"]["min"].as_f64().expect("a number");
+        // Little memory is there already, and little processor time is not seen.
+        let may_be_zero = what.contains("memory") || what.contains("processor");
+        assert!(least > 0.0 || may_be_zero, "{row}");
+        (what.to_owned(), row["rules"].as_u64().expect("a count"))
+    });
+    pairs.collect()
+}
+
+const CHANGES: [(&str, u64); 4] = [
+    ("flow-mods, one barrier at the end", 60),
+    ("flow-mods in bundles of 25", 60),
+    ("flow-mod with its barrier, median", 8),
+    ("the same, 99th percentile", 8),
+];
+
+const SPENT: [(&str, u64); 2] = [
+    ("processor time of a flow-mod", 60),
+    ("processor time in bundles", 60),
+];
+
+/// Dumps are compared with what was added by the command.
+#[test]
+fn openflow_has_its_rows_with_and_without_traffic() {
+    let rows = openflow_rows("thalweg");
+    let owned = |rows: &[(&str, u64)]| -> Vec<(String, u64)> {
+        let rows = rows.iter();
+        rows.map(|(what, count)| ((*what).to_owned(), *count))
+            .collect()
+    };
+    let (memory, dump) = ("memory of a rule", "dump of all rules");
+    let spent = "dump, processor time of a rule";
+    let reads = |count| [(memory, count), (dump, count), (spent, count)];
+    let without = [&reads(70)[..], &reads(150), &CHANGES, &SPENT].concat();
+    assert_eq!(measured(&rows, "Thalweg", 0), owned(&without));
+    let of_dump = |count| {
+        [
+            (dump, count),
+            ("longest wait of a packet during a dump", count),
+            ("longest wait for as long without a dump", count),
+        ]
+    };
+    let with = [&CHANGES[..], &of_dump(70), &of_dump(150)].concat();
+    assert_eq!(measured(&rows, "Thalweg", 300), owned(&with));
+    assert_eq!(rows.len(), without.len() + with.len());
+}
+
+#[test]
+#[cfg(feature = "privileged-tests")]
+fn openflow_has_open_vswitch_in_the_same_rows() {
+    let rows = openflow_rows("open-vswitch,thalweg");
+    let peer = measured(&rows, "Open vSwitch", 0);
+    let mut ours = measured(&rows, "Thalweg", 0);
+    assert_eq!(peer.len(), 12);
+    ours.retain(|row| peer.contains(row));
+    assert_eq!(peer, ours);
+    assert!(measured(&rows, "Open vSwitch", 300).is_empty());
+}
+
+#[test]
+fn openflow_refuses_sizes_that_make_no_sense() {
+    let scene = Scene::new();
+    for (option, value) in [("--flows", "0"), ("--switch", "ovs"), ("--samples", "0")] {
+        scene.refuses(&["bench", "openflow", option, value], &[option]);
+    }
+}
