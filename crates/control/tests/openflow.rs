@@ -61,7 +61,7 @@ impl Target for Empty {
         Ok(())
     }
 
-    fn change(&mut self, transactions: &[Transaction]) -> Vec<Result<Outcome, Failure>> {
+    fn change(&mut self, transactions: Arc<[Transaction]>) -> Vec<Result<Outcome, Failure>> {
         transactions
             .iter()
             .map(|_| Ok(Outcome::default()))

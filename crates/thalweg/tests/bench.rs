@@ -601,7 +601,7 @@ fn openflow_rows(switches: &str) -> Vec<Value> {
     report["rows"].as_array().expect("rows").clone()
 }
 
-/// What was measured of a switch with so many flows under way, with the number of rules.
+/// What was measured of a switch with `cached` flows under way, with the number of rules.
 fn measured(rows: &[Value], switch: &str, cached: u64) -> Vec<(String, u64)> {
     let of_it = |row: &&Value| row["switch"] == switch && row["cached"] == cached;
     let of_it = rows.iter().filter(of_it);
