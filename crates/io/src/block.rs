@@ -22,7 +22,7 @@ pub struct Block(Arc<AtomicU8>);
 impl Block {
     /// Says which directions are blocked.
     pub fn set(&self, receiving: bool, sending: bool) {
-        let bits = u8::from(receiving) * RECEIVING | u8::from(sending) * SENDING;
+        let bits = (u8::from(receiving) * RECEIVING) | (u8::from(sending) * SENDING);
         self.0.store(bits, Ordering::Release);
     }
 
