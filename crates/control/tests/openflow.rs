@@ -82,6 +82,8 @@ impl Target for Empty {
 
     fn watch_flows(&mut self, _wanted: bool) {}
 
+    fn want_misses(&mut self, _wanted: bool) {}
+
     fn flush_zone(&mut self, _zone: u16) -> Result<(), Refusal> {
         Ok(())
     }

@@ -3,12 +3,15 @@
 //! A [`Change`] is a list of operations that take effect together or not at all. Sessions,
 //! rules files and timers all use it to change the pipeline.
 
+use std::sync::Arc;
+
 use thalweg_packet::PortId;
 
 use crate::action::{Action, GroupId, Output, TableId};
 use crate::flow::{Flow, Group, PortState};
 use crate::mac::MacMove;
 use crate::matching::Match;
+use crate::miss::Misses;
 
 /// Selects the rules that an operation applies to.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -93,6 +96,8 @@ pub enum Operation {
     SetPort(PortId, PortState),
     /// Removes a port.
     DeletePort(PortId),
+    /// Sets what tables do with packets that no rule matches.
+    SetMisses(Arc<Misses>),
     /// Records stations that `normal` has seen at a port, or forgets them.
     MoveMacs(Vec<MacMove>),
 }

@@ -26,16 +26,31 @@ use crate::mac::Station;
 /// Why a packet goes to the controller (OpenFlow 1.5.1, section 7.4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PacketInReason {
-    /// No rule matched, or an action says so.
-    NoMatch = 0,
+    /// No rule matched, and the table sends such packets ([`crate::Miss::Controller`]).
+    TableMiss,
+    /// An action says that no rule matched.
+    NoMatch,
     /// An action asked for it.
-    Action = 1,
+    Action,
     /// Its TTL could not be decremented.
-    InvalidTtl = 2,
+    InvalidTtl,
     /// The action set asked for it.
-    ActionSet = 3,
+    ActionSet,
     /// A group's bucket asked for it.
-    Group = 4,
+    Group,
+}
+
+impl PacketInReason {
+    /// OpenFlow's number of the reason (`OFPR_*`).
+    pub fn number(self) -> u8 {
+        match self {
+            PacketInReason::TableMiss | PacketInReason::NoMatch => 0,
+            PacketInReason::Action => 1,
+            PacketInReason::InvalidTtl => 2,
+            PacketInReason::ActionSet => 3,
+            PacketInReason::Group => 4,
+        }
+    }
 }
 
 /// What sent a packet to the controller, and the walk's state at that moment.

@@ -14,6 +14,7 @@ mod history;
 pub mod interpret;
 mod mac;
 mod matching;
+mod miss;
 mod pipeline;
 mod prepare;
 mod reads;
@@ -36,6 +37,7 @@ pub use flow::{
 pub use interpret::{Continuation, Memory, Shortcut, Translation, Walker, resume, translate};
 pub use mac::{MacMove, MacTable, Station};
 pub use matching::{Contradiction, Match, Term};
+pub use miss::{Miss, Misses};
 pub use pipeline::{Config, Counters, GroupCounters, Pipeline, RULES_MAX, Rule};
 pub use prepare::{Delta, Plan, Progress};
 pub use reference::{Beginning, MAX_PASSES, Pass, Passes, forward};

@@ -34,6 +34,7 @@ use crate::flow::{Flow, Group, GroupKind, Labels, PortState};
 use crate::history::History;
 use crate::mac::{MacTable, Station};
 use crate::matching::Match;
+use crate::miss::Misses;
 use crate::prepare::Prepared;
 use crate::reclaim::{Leavings, Places};
 use crate::table_classifier::new_classifier;
@@ -223,6 +224,7 @@ pub struct Pipeline {
     /// Includes tables that have no rules.
     table_counters: BTreeMap<TableId, TableCounters>,
     pub(crate) ports: BTreeMap<PortId, History<PortState>>,
+    pub(crate) misses: History<Arc<Misses>>,
     pub(crate) macs: MacTable,
     pub(crate) version: Version,
     pub(crate) prepared: Option<Prepared>,
@@ -252,6 +254,7 @@ impl Pipeline {
             group_counters: BTreeMap::new(),
             table_counters: BTreeMap::new(),
             ports: BTreeMap::new(),
+            misses: History::default(),
             macs: MacTable::default(),
             version: Version::FIRST,
             prepared: None,

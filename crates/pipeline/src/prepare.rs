@@ -81,6 +81,8 @@ pub struct Delta {
     pub groups: Vec<GroupId>,
     /// Ports that were added or removed, or whose state changed.
     pub ports: Vec<PortId>,
+    /// Whether tables do something else with packets that no rule matches.
+    pub has_new_misses: bool,
     /// Stations that moved or were forgotten.
     pub stations: Vec<Station>,
     /// Whether keys have a new layout from this version on.
@@ -92,7 +94,7 @@ impl Delta {
     pub fn is_of_rules(&self) -> bool {
         let has_others =
             !self.groups.is_empty() || !self.ports.is_empty() || !self.stations.is_empty();
-        !has_others && !self.has_new_layout
+        !has_others && !self.has_new_misses && !self.has_new_layout
     }
 }
 
@@ -156,6 +158,8 @@ pub(crate) enum Done {
     GroupCounters(GroupId, Option<usize>),
     /// A port was set or removed.
     Port(PortId),
+    /// What tables do without a rule was set.
+    Misses,
     /// A station was moved or forgotten.
     Station(Station),
 }

@@ -55,6 +55,7 @@ pub(crate) enum Touched {
     /// A group has replaced another, and begins with its counters.
     GroupCounters(GroupId),
     Port(PortId),
+    Misses,
     Station(Station),
 }
 
@@ -243,6 +244,9 @@ impl Pipeline {
             match touched {
                 Touched::Group(id) => self.reclaim_group(id, oldest),
                 Touched::GroupCounters(id) => self.reset_group(id, at, oldest),
+                Touched::Misses => {
+                    self.misses.reclaim(oldest);
+                }
                 Touched::Station(station) => self.macs.reclaim(station, oldest),
                 Touched::Port(id) => {
                     if let Some(history) = self.ports.get_mut(&id)

@@ -62,6 +62,8 @@ pub enum Input {
     Port(PortId),
     /// All ports: which exist, and which of them flood.
     AllPorts,
+    /// What tables do with packets that no rule matches.
+    Misses,
 }
 
 /// Most walks have no more steps than this.

@@ -1,6 +1,6 @@
 //! Describes a change in one line, so that users can find it in their file.
 
-use thalweg_pipeline::{Actions, Change, Flow, Operation, Selector};
+use thalweg_pipeline::{Actions, Change, Flow, Miss, Operation, Selector};
 
 /// Describes the change; for a bundle, its first operation and how many follow.
 pub(crate) fn describe(change: &Change) -> String {
@@ -28,6 +28,10 @@ fn describe_operation(operation: &Operation) -> String {
         Operation::SetPort(port, state) if state.is_up => format!("port {port} up"),
         Operation::SetPort(port, _) => format!("port {port} down"),
         Operation::DeletePort(port) => format!("port {port} gone"),
+        Operation::SetMisses(misses) if misses.others == Miss::Drop && misses.tables.is_empty() => {
+            "tables drop packets without a rule".to_owned()
+        }
+        Operation::SetMisses(_) => "tables send or keep packets without a rule".to_owned(),
         Operation::MoveMacs(moves) => format!("{} stations seen or forgotten", moves.len()),
     }
 }

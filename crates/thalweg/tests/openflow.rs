@@ -539,6 +539,46 @@ fn controllers_hear_of_packets_rules_and_ports() {
 }
 
 #[test]
+fn packets_without_a_rule_go_where_the_version_or_the_table_says() {
+    let switch = Switch::start("");
+    let out = |from: u8| {
+        let out = format!("in_port={from},packet={PACKET},actions=TABLE");
+        switch.ok("OpenFlow13", &["packet-out"], &[&out]);
+    };
+    let new = Monitor::start(&switch, "OpenFlow13");
+    out(1);
+    let old = Monitor::start(&switch, "OpenFlow10");
+    out(2);
+    let told = old.wait_for("PACKET_IN");
+    assert!(told.contains("in_port=2 (via no_match)"), "{told}");
+    assert!(!told.contains("in_port=1"), "{told}");
+    // A resubmit that finds no rule asks nobody.
+    let resubmit = format!("in_port=3,packet={PACKET},actions=resubmit(,7)");
+    switch.ok("OpenFlow13", &["packet-out"], &[&resubmit]);
+    switch.ok("OpenFlow13", &["add-flow"], &["actions=goto_table:5"]);
+    out(4);
+    let told = old.wait_for("in_port=4");
+    assert!(!told.contains("in_port=3"), "{told}");
+
+    let table = |version, table, what| switch.ok(version, &["mod-table"], &[table, what]);
+    table("OpenFlow11", "all", "continue");
+    switch.ok("OpenFlow13", &["add-flow"], &["table=9,actions=output:2"]);
+    out(1);
+    let dump = || switch.ok("OpenFlow13", &["dump-flows"], &[]);
+    assert!(dump().contains("table=9, n_packets=1,"), "{}", dump());
+    table("OpenFlow12", "7", "drop");
+    out(5);
+    assert!(dump().contains("table=9, n_packets=1,"), "{}", dump());
+    table("OpenFlow12", "7", "controller");
+    out(6);
+    let told = old.wait_for("in_port=6");
+    assert!(!told.contains("in_port=5"), "{told}");
+    let told = new.wait_for("FLOW_MONITOR");
+    assert!(!told.contains("PACKET_IN"), "{told}");
+    switch.stop();
+}
+
+#[test]
 fn a_rule_that_ends_is_reported_with_its_counts() {
     let switch = Switch::start("");
     let monitor = Monitor::start(&switch, "OpenFlow13");

@@ -353,6 +353,8 @@ impl Target for Model {
         Ok(())
     }
 
+    fn want_misses(&mut self, _wanted: bool) {}
+
     fn watch_flows(&mut self, wanted: bool) {
         assert_ne!(self.is_watched, wanted, "only changes are told");
         self.is_watched = wanted;

@@ -157,6 +157,8 @@ pub struct Agent<T> {
     tlv: TlvMaps,
     /// Whether some monitor watches flow entries.
     watches: bool,
+    /// Whether some connection is told of packets that no rule matches.
+    wants_misses: bool,
     /// How the switch handles fragments.
     fragments: u16,
     /// Messages of controllers for those who read along, if there are any.
@@ -178,6 +180,7 @@ impl<T: Target> Agent<T> {
             generation: None,
             tlv: TlvMaps::default(),
             watches: false,
+            wants_misses: false,
             fragments: 0,
             copies: None,
             changes_done: 0,
@@ -260,6 +263,7 @@ impl<T: Target> Agent<T> {
         link.notice_version();
         self.links.insert(id, link);
         self.watch_flows();
+        self.follow_misses();
     }
 
     /// The next bytes for a connection's peer; a dump goes on as they are taken.
@@ -312,6 +316,7 @@ impl<T: Target> Agent<T> {
             self.ended.add(&link);
         }
         self.watch_flows();
+        self.follow_misses();
     }
 
     /// What the agent has counted.

@@ -80,8 +80,8 @@ pub struct PacketEvent {
     pub packet: PacketIn,
     /// The controllers' own number that the action named; 0 for all without a number.
     pub controller_id: u16,
-    /// Bytes that the action sends; 0xffff for all. `None` where no action says: the
-    /// connection's `miss_send_len` counts.
+    /// Bytes that the action sends; 0xffff for all. `None` if no rule matched the packet: the
+    /// connection's `miss_send_len` counts, and OpenFlow 1.3 and later are not told.
     pub max_length: Option<u16>,
 }
 
@@ -152,6 +152,10 @@ pub trait Target: Send {
 
     /// Whether [`Outcome::flows`] and [`Event::Flow`] are wanted.
     fn watch_flows(&mut self, wanted: bool);
+
+    /// Whether packets that no rule matches are wanted, where nobody said what their table
+    /// does: they come as [`Event::Packet`] without a length.
+    fn want_misses(&mut self, wanted: bool);
 
     /// Forgets connections of a zone of the tracker.
     ///

@@ -147,7 +147,8 @@ impl Form<'_> {
             Operation::DeleteAll
             | Operation::DeleteGroup(_)
             | Operation::SetPort(..)
-            | Operation::DeletePort(_) => Ok(()),
+            | Operation::DeletePort(_)
+            | Operation::SetMisses(_) => Ok(()),
         }
     }
 

@@ -52,10 +52,14 @@ impl Walk<'_> {
                 None => Next::EndList,
             };
             let found = match next {
-                Next::Table(to) => self.enter(to, None),
-                Next::Resubmit { in_port, table: to } => {
+                Next::Table(to) => self.enter(to, None, true),
+                Next::Resubmit {
+                    in_port,
+                    table: to,
+                    asks,
+                } => {
                     let list = list.take().expect("a list that ends does not resubmit");
-                    self.call(list, to, in_port)
+                    self.call(list, to, in_port, asks)
                 }
                 Next::EndList if self.callers.len() > base => Ok(self.leave()),
                 Next::Freeze => {
@@ -95,9 +99,14 @@ impl Walk<'_> {
     }
 
     /// Looks up in `table`; returns the list of the rule found, if any.
-    fn enter(&mut self, table: TableId, in_port: Option<PortId>) -> Result<Option<List>, Next> {
-        let actions = self.look_further(table, in_port)?;
-        Ok(actions.map(|actions| List::new(actions, table)))
+    fn enter(
+        &mut self,
+        table: TableId,
+        in_port: Option<PortId>,
+        asks: bool,
+    ) -> Result<Option<List>, Next> {
+        let found = self.look_further(table, in_port, asks)?;
+        Ok(found.map(|(actions, table)| List::new(actions, table)))
     }
 
     /// The same, for a resubmit, after which `list` continues.
@@ -106,6 +115,7 @@ impl Walk<'_> {
         list: List,
         table: TableId,
         in_port: Option<PortId>,
+        asks: bool,
     ) -> Result<Option<List>, Next> {
         let deepens = table <= list.table;
         let origin = (self.step, self.rule);
@@ -115,7 +125,7 @@ impl Walk<'_> {
             deepens,
             origin,
         });
-        let found = self.enter(table, in_port);
+        let found = self.enter(table, in_port, asks);
         // The bound applies to the depth before this resubmit.
         self.depth += u32::from(deepens);
         found

@@ -18,6 +18,7 @@ use super::{
 };
 use crate::action::{Action, Actions, Output, Subfield, TableId, Write};
 use crate::effect::{Effect, PacketInReason, Sender};
+use crate::miss::{LAST_TABLE, Miss};
 use crate::pipeline::Pipeline;
 use crate::state::State;
 use crate::text::LOCAL_PORT;
@@ -36,6 +37,8 @@ pub(super) enum Next {
         in_port: Option<PortId>,
         /// The table.
         table: TableId,
+        /// Whether a table without a rule for the packet decides what follows.
+        asks: bool,
     },
     /// The end of this list; the lists around it continue.
     EndList,
@@ -167,9 +170,17 @@ impl<'a> Walk<'a> {
     }
 
     pub(super) fn start(&mut self, table: TableId) {
-        let next = match self.lookup(table) {
-            Some(rule) => self.execute_list(self.actions_of(rule), table),
-            None => self.miss(table),
+        let found = match self.lookup(table) {
+            Some(rule) => Ok(Some((self.actions_of(rule), table))),
+            None => match self.miss(table, true) {
+                Some(later) => self.look_further(later, None, true),
+                None => Ok(None),
+            },
+        };
+        let next = match found {
+            Ok(Some((actions, table))) => self.execute_list(actions, table),
+            Ok(None) => Next::EndList,
+            Err(next) => next,
         };
         self.end(next, TableId(0));
     }
@@ -237,33 +248,59 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Looks up in a table after the first; returns the actions of the matching rule, if any.
+    /// Looks up in a table after the first; returns the actions of the matching rule, if any,
+    /// and its table.
     ///
-    /// Only this lookup sees `in_port` as the input port.
+    /// Only this lookup sees `in_port` as the input port. `asks` says whether a table without
+    /// a rule for the packet decides what follows.
     ///
     /// # Errors
     /// If a bound is met.
     pub(super) fn look_further(
         &mut self,
-        table: TableId,
+        mut table: TableId,
         in_port: Option<PortId>,
-    ) -> Result<Option<Actions>, Next> {
-        self.check_bounds()?;
-        self.lookups += 1;
-        let found = match in_port {
-            Some(port) => self.lookup_from(port, table),
-            None => self.lookup(table),
-        };
-        if found.is_none() {
-            self.miss(table);
+        asks: bool,
+    ) -> Result<Option<(Actions, TableId)>, Next> {
+        loop {
+            self.check_bounds()?;
+            self.lookups += 1;
+            let found = match in_port {
+                Some(port) => self.lookup_from(port, table),
+                None => self.lookup(table),
+            };
+            if let Some(rule) = found {
+                return Ok(Some((self.actions_of(rule), table)));
+            }
+            match self.miss(table, asks) {
+                Some(later) => table = later,
+                None => return Ok(None),
+            }
         }
-        Ok(found.map(|rule| self.actions_of(rule)))
     }
 
-    /// Records that a table has no rule for the packet.
-    fn miss(&mut self, table: TableId) -> Next {
+    /// Does what a table does without a rule for the packet; returns the table that is next.
+    fn miss(&mut self, table: TableId, asks: bool) -> Option<TableId> {
         self.missed = Some(table);
-        Next::EndList
+        if !asks {
+            return None;
+        }
+        self.ask(Input::Misses);
+        match self.pipeline.miss(table, self.version) {
+            Miss::Drop => None,
+            Miss::Controller => {
+                let sender = self.sender(table);
+                self.emit(Effect::Controller {
+                    reason: PacketInReason::TableMiss,
+                    max_len_bytes: u16::MAX,
+                    controller_id: 0,
+                    userdata: Box::default(),
+                    sender,
+                });
+                None
+            }
+            Miss::Continue => (table < LAST_TABLE).then(|| TableId(table.0 + 1)),
+        }
     }
 
     fn actions_of(&self, rule: RuleId) -> Actions {
@@ -436,6 +473,7 @@ impl<'a> Walk<'a> {
                 return Next::Resubmit {
                     in_port: *in_port,
                     table: to.unwrap_or(table),
+                    asks: false,
                 };
             }
             Action::Clone(nested) => return self.on_copy(nested.clone(), table, Nested::Clone),
@@ -485,6 +523,7 @@ impl<'a> Walk<'a> {
                 return Next::Resubmit {
                     in_port: None,
                     table: TableId(0),
+                    asks: true,
                 };
             }
             Output::Field(source) => {

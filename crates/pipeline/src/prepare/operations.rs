@@ -11,6 +11,7 @@ use crate::change::{ChangeError, Operation};
 use crate::check;
 use crate::flow::{Flow, Group, Labels, PortState};
 use crate::mac::MacMove;
+use crate::miss::Misses;
 use crate::pipeline::{Counters, End, Pipeline, Rule};
 use crate::reclaim::Touched;
 
@@ -40,6 +41,7 @@ impl Pipeline {
             Operation::SetGroup(group) => self.set_group(index, group)?,
             Operation::SetPort(id, state) => self.set_port(*id, *state),
             Operation::DeletePort(id) => self.delete_port(*id),
+            Operation::SetMisses(misses) => self.set_misses(misses),
             Operation::MoveMacs(moves) => {
                 if let Some(moved) = moves.get(plan.part()) {
                     self.move_mac(*moved);
@@ -359,6 +361,17 @@ impl Pipeline {
         self.touch(Touched::Port(id));
         self.note(Done::Port(id));
         self.unpublished().delta.ports.push(id);
+    }
+
+    fn set_misses(&mut self, misses: &Arc<Misses>) {
+        let open = self.open_version();
+        if self.misses(open) == *misses {
+            return;
+        }
+        self.misses.record(open, Some(misses.clone()));
+        self.touch(Touched::Misses);
+        self.note(Done::Misses);
+        self.unpublished().delta.has_new_misses = true;
     }
 
     fn move_mac(&mut self, moved: MacMove) {

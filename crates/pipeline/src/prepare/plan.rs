@@ -73,6 +73,7 @@ impl<'a> Plan<'a> {
             | Operation::SetGroup(_)
             | Operation::SetPort(..)
             | Operation::DeletePort(_)
+            | Operation::SetMisses(_)
             | Operation::MoveMacs(_) => false,
         };
         self.found.is_none() && self.next().is_some_and(selects)

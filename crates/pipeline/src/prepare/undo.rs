@@ -74,6 +74,9 @@ impl Pipeline {
                     counters.expect("they were there").buckets.truncate(buckets);
                 }
                 Done::Port(id) => abort_in(&mut self.ports, id, slice.version),
+                Done::Misses => {
+                    self.misses.abort(slice.version);
+                }
                 Done::Station(station) => self.macs.abort(station, slice.version),
             }
         }

@@ -3,6 +3,8 @@
 // Each test program uses only a part of it.
 #![allow(dead_code)]
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 use proptest::sample::select;
 use thalweg_packet::wire::{MacAddress, PacketBuilder, TcpFlags};
@@ -10,8 +12,8 @@ use thalweg_packet::{FieldId, Headers, Instant, PortId, Receipt, standard as f};
 use thalweg_pipeline::text::parse_rules;
 use thalweg_pipeline::{
     Action, Actions, Bucket, Change, Config, Flow, Group, GroupId, GroupKind, HashedField, MacMove,
-    Match, Operation, Output, PacketInReason, Pipeline, PortState, Selection, SelectionMethod,
-    Selector, Slice, Station, Subfield, TableId, Target, Write, translate,
+    Match, Miss, Misses, Operation, Output, PacketInReason, Pipeline, PortState, Selection,
+    SelectionMethod, Selector, Slice, Station, Subfield, TableId, Target, Write, translate,
 };
 
 const RULES: &str = "\
@@ -328,6 +330,12 @@ fn target() -> impl Strategy<Value = Target> {
         .prop_map(|(output, group)| Target { output, group })
 }
 
+fn misses() -> impl Strategy<Value = Arc<Misses>> {
+    let miss = select(vec![Miss::Drop, Miss::Controller, Miss::Continue]);
+    let tables = prop::collection::btree_map(table(), miss.clone(), 0..3);
+    (miss, tables).prop_map(|(others, tables)| Arc::new(Misses { others, tables }))
+}
+
 pub(crate) fn operation() -> impl Strategy<Value = Operation> {
     let flow = (table(), any::<u16>(), matching(), actions()).prop_map(
         |(table, priority, matching, actions)| Flow {
@@ -358,6 +366,7 @@ pub(crate) fn operation() -> impl Strategy<Value = Operation> {
         1 => (1..5_u32).prop_map(|group| Operation::DeleteGroup(GroupId(group))),
         1 => (port.clone(), state).prop_map(|(port, state)| Operation::SetPort(port, state)),
         1 => port.prop_map(Operation::DeletePort),
+        1 => misses().prop_map(Operation::SetMisses),
         1 => prop::collection::vec(moved, 0..3).prop_map(Operation::MoveMacs),
     ]
 }

@@ -9,6 +9,7 @@
 //! 2. What depends on groups is decided by the groups as the operations in front leave them.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use thalweg_control::openflow::target::{
     Change as Asked, Failure, FlowEvent, Outcome, Transaction,
@@ -17,11 +18,11 @@ use thalweg_openflow::message::flow::{ALL_TABLES, FlowCommand, FlowFlags, FlowMo
 use thalweg_openflow::message::meter::{ALL_METERS, MAX_METER, MeterCommand, MeterMod, flags};
 use thalweg_openflow::message::monitor::MonitorEvent;
 use thalweg_openflow::message::port::{PortMod, config};
-use thalweg_openflow::message::switch::TableMod;
+use thalweg_openflow::message::switch::{TableMod, table_config};
 use thalweg_openflow::{ErrorCode, Refusal, Version, refuse};
 use thalweg_pipeline::{
-    Change, ChangeError, Delta, Flow, Labels, Operation, PortState, Revision, RuleId, Selector,
-    TableId,
+    Change, ChangeError, Delta, Flow, Labels, Miss, Operation, PortState, Revision, RuleId,
+    Selector, TableId,
 };
 
 use super::cursor::{stats_of, target};
@@ -51,7 +52,7 @@ pub(super) fn make(
 /// What is done after the rules and groups of a transaction: it cannot be refused.
 enum Last {
     Meter(MeterMod),
-    Table(TableMod),
+    Table(Version, TableMod),
     Port(PortMod),
     Packet(Box<packets::Prepared>),
 }
@@ -186,8 +187,8 @@ fn operations(
             last.push(Last::Meter(asked.clone()));
         }
         Asked::Table(asked) => {
-            check_table(asked.table)?;
-            last.push(Last::Table(asked.clone()));
+            check_table(version, asked)?;
+            last.push(Last::Table(version, asked.clone()));
         }
         Asked::Port(asked) => {
             into.push(port(switch, asked)?);
@@ -198,12 +199,23 @@ fn operations(
     Ok(())
 }
 
-fn check_table(table: u8) -> Result<(), Refusal> {
-    if table == ALL_TABLES || table < TABLES {
-        return Ok(());
+fn check_table(version: Version, asked: &TableMod) -> Result<(), Refusal> {
+    let table = asked.table;
+    if table != ALL_TABLES && table >= TABLES {
+        let what = format!("there is no table {table}");
+        return Err(refuse(ErrorCode::OFPTMFC_BAD_TABLE, what));
     }
-    let what = format!("there is no table {table}");
-    Err(refuse(ErrorCode::OFPTMFC_BAD_TABLE, what))
+    let bits = asked.config.bits & table_config::MISS_MASK;
+    if says_misses(version) && bits == table_config::MISS_MASK {
+        let what = "a table either drops packets without a rule or goes on with the next table";
+        return Err(refuse(ErrorCode::OFPTMFC_BAD_CONFIG, what));
+    }
+    Ok(())
+}
+
+/// Whether a message of this version says what a table does without a rule.
+fn says_misses(version: Version) -> bool {
+    matches!(version, Version::V11 | Version::V12)
 }
 
 /// A change of flow entries.
@@ -388,14 +400,23 @@ impl Switch {
                     desk.meters.insert(asked.meter.id, (asked.meter, made_at));
                 }
             },
-            Last::Table(asked) => {
+            Last::Table(version, asked) => {
                 let tables = match asked.table {
                     ALL_TABLES => 0..=TABLES - 1,
                     table => table..=table,
                 };
                 for table in tables {
                     desk.tables.insert(table, asked.config);
+                    if says_misses(version) {
+                        let miss = match asked.config.bits & table_config::MISS_MASK {
+                            table_config::MISS_CONTINUE => Miss::Continue,
+                            table_config::MISS_DROP => Miss::Drop,
+                            _ => Miss::Controller,
+                        };
+                        desk.misses.tables.insert(TableId(table), miss);
+                    }
                 }
+                self.follow_misses();
             }
             Last::Port(asked) => {
                 let id = convert::matching::port_id(asked.port);
@@ -412,6 +433,14 @@ impl Switch {
             }
             Last::Packet(_) => {}
         }
+    }
+
+    /// Has tables do with packets that no rule matches what controllers want.
+    pub(super) fn follow_misses(&mut self) {
+        let Some(desk) = &self.desk else { return };
+        let misses = Arc::new(desk.misses.clone());
+        self.apply(&Change::one(Operation::SetMisses(misses)))
+            .expect("tables can do each");
     }
 
     /// What a change did to rules, if monitors want it.

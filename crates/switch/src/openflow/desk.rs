@@ -11,7 +11,7 @@ use thalweg_openflow::message::monitor::MonitorEvent;
 use thalweg_openflow::message::port::{PortDesc, PortReason, PortStatus};
 use thalweg_openflow::message::switch::TableConfig;
 use thalweg_packet::Instant;
-use thalweg_pipeline::{Delta, GroupId, RuleId, Version};
+use thalweg_pipeline::{Delta, GroupId, Misses, RuleId, Version};
 
 use super::cursor::{Pin, duration, stats_of};
 use super::plane::{Call, Events};
@@ -44,6 +44,8 @@ pub(crate) struct Desk {
     pub(super) groups: BTreeMap<GroupId, Instant>,
     /// What was asked of tables.
     pub(super) tables: BTreeMap<u8, TableConfig>,
+    /// What tables do with packets that no rule matches.
+    pub(super) misses: Misses,
     /// Configuration bits of ports that OpenFlow set.
     pub(super) port_config: BTreeMap<thalweg_packet::PortId, u32>,
     /// Versions that cursors read.
@@ -67,6 +69,7 @@ impl Desk {
             meters: BTreeMap::new(),
             groups: BTreeMap::new(),
             tables: BTreeMap::new(),
+            misses: Misses::default(),
             port_config: BTreeMap::new(),
             pins: Vec::new(),
             known_ports: Vec::new(),

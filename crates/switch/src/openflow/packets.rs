@@ -8,7 +8,7 @@ use thalweg_openflow::message::packet::{PacketIn, PacketInFormat, PacketOut};
 use thalweg_openflow::message::port::PortNumber;
 use thalweg_openflow::{Condition, ErrorCode, FieldId, Match, Refusal, Value, refuse};
 use thalweg_packet::{FieldDescriptor, Headers, Instant, Packet, PacketPool};
-use thalweg_pipeline::{Actions, Counters, Outbox, Passes, StepKind};
+use thalweg_pipeline::{Actions, Counters, Outbox, PacketInReason, Passes, StepKind};
 
 use super::convert;
 use super::convert::matching::{port_id, port_number};
@@ -42,7 +42,7 @@ pub(super) fn event_of(fields: &[FieldDescriptor], packet: Received) -> PacketEv
             data: Bytes::from(packet.bytes),
             total_length: u32::try_from(notice.total_len_bytes).unwrap_or(u32::MAX),
             buffer: None,
-            reason: notice.reason as u8,
+            reason: notice.reason.number(),
             table: Some(sender.map_or(0, |sender| sender.table.0)),
             cookie: sender.and_then(|sender| sender.cookie),
             metadata: Match { conditions },
@@ -50,8 +50,8 @@ pub(super) fn event_of(fields: &[FieldDescriptor], packet: Received) -> PacketEv
             continuation: None,
         },
         controller_id: notice.controller_id,
-        // The action's length has been applied where the packet was sent.
-        max_length: Some(u16::MAX),
+        // An action's length has been applied where the packet was sent.
+        max_length: (notice.reason != PacketInReason::TableMiss).then_some(u16::MAX),
     }
 }
 

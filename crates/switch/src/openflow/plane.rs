@@ -12,6 +12,7 @@ use thalweg_openflow::message::port::PortDesc;
 use thalweg_openflow::message::switch::{Description, FRAG_NORMAL, Features, capability};
 use thalweg_openflow::message::{Reply, Request};
 use thalweg_openflow::{ErrorCode, Refusal, Version, refuse};
+use thalweg_pipeline::Miss;
 
 use super::cursor::Cursor;
 use super::desk::Desk;
@@ -178,6 +179,19 @@ impl Target for OpenFlowPlane {
             if let Some(desk) = &mut switch.desk {
                 desk.watches_flows = wanted;
             }
+        });
+    }
+
+    fn want_misses(&mut self, wanted: bool) {
+        let others = match wanted {
+            true => Miss::Controller,
+            false => Miss::Drop,
+        };
+        let _ = self.call(move |switch| {
+            if let Some(desk) = &mut switch.desk {
+                desk.misses.others = others;
+            }
+            switch.follow_misses();
         });
     }
 

@@ -4,13 +4,15 @@
 // Each test program uses only a part of it.
 #![allow(dead_code)]
 
+use std::sync::Arc;
+
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use thalweg_datapath::{EntryView, EvictReason, MaintainerKind};
 use thalweg_packet::{Instant, Layout, Packet, PortId, standard};
 use thalweg_pipeline::{
-    Action, Change, Effect, Group, GroupKind, Operation, Output, Pipeline, PortState, RuleId,
-    StepKind, Translation, text, translate,
+    Action, Change, Effect, Group, GroupKind, Miss, Misses, Operation, Output, Pipeline, PortState,
+    RuleId, StepKind, TableId, Translation, text, translate,
 };
 use thalweg_switch::{Config, Engine};
 use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
@@ -139,7 +141,10 @@ impl Bench {
     pub(crate) fn any_changes(&mut self) -> Vec<Change> {
         let change = match self.random.random_range(0..8) {
             0 => self.next_group(),
-            1 => Some(self.next_port()),
+            1 => Some(match self.random.random_ratio(1, 4) {
+                true => self.next_misses(),
+                false => self.next_port(),
+            }),
             _ => None,
         };
         change.map_or_else(|| self.next_changes(), |change| vec![change])
@@ -204,6 +209,17 @@ impl Bench {
             true => Operation::DeleteGroup(group.id),
             false => Operation::SetGroup(group),
         }))
+    }
+
+    /// Has tables drop packets without a rule, send them to the controller, or pass them on.
+    pub(crate) fn next_misses(&mut self) -> Change {
+        let kinds = [Miss::Drop, Miss::Controller, Miss::Continue];
+        let mut any = || kinds[self.random.random_range(0..kinds.len())];
+        let misses = Misses {
+            others: any(),
+            tables: (0..3).map(|table| (TableId(table), any())).collect(),
+        };
+        Change::one(Operation::SetMisses(Arc::new(misses)))
     }
 
     /// Removes or adds a port, sets it up or down, or ends its flooding.

@@ -16,7 +16,7 @@ use thalweg_pipeline::{Input, Match, Pipeline, RuleId, Step, StepKind, TableId, 
 /// A kind of change that would touch an entry.
 #[derive(PartialEq, Eq, Serialize)]
 pub(super) struct TouchReport {
-    /// `table`, `group`, `port`, `ports`, `station` or `layout`.
+    /// `table`, `group`, `port`, `ports`, `station`, `misses` or `layout`.
     kind: &'static str,
     pub(super) what: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,6 +64,7 @@ pub(super) fn report(pipeline: &Pipeline, trace: &Trace, dropped: &[u64]) -> Vec
             format!("port {port} comes or goes, or its link does"),
         ),
         Input::AllPorts => simple("ports", "the list of ports changes".to_owned()),
+        Input::Misses => simple("misses", "what tables do without a rule changes".to_owned()),
     });
     let layout = simple(
         "layout",

@@ -73,10 +73,24 @@ impl<T: Target> Agent<T> {
 
     fn tell_packet(&mut self, event: &PacketEvent, now: Duration) {
         for link in self.links.values_mut() {
-            let is_addressed = link.controller_id == event.controller_id;
+            let is_addressed = link.controller_id == event.controller_id
+                && (event.max_length.is_some() || link.hears_misses());
             if is_addressed && link.wants(AsyncKind::PacketIn, event.packet.reason) {
                 link.tell_packet(event, now);
             }
+        }
+    }
+
+    /// Has the switch send packets that no rule matches if some connection is told of them.
+    pub(super) fn follow_misses(&mut self) {
+        let mut links = self.links.values();
+        let wanted = links.any(|link| {
+            let is_told = link.wants(AsyncKind::PacketIn, reason::NO_MATCH);
+            is_told && link.controller_id == 0 && link.hears_misses()
+        });
+        if wanted != self.wants_misses {
+            self.wants_misses = wanted;
+            self.target.want_misses(wanted);
         }
     }
 
@@ -108,6 +122,13 @@ impl Link {
         };
         let mask = side[kind as usize].unwrap_or(0);
         mask >> reason.min(31) & 1 != 0
+    }
+
+    /// Whether the connection's version has packets without a rule sent to controllers. From
+    /// OpenFlow 1.3 on, a rule of priority 0 sends them.
+    fn hears_misses(&self) -> bool {
+        let version = self.session.version();
+        version.is_some_and(|version| version < Version::V13)
     }
 
     /// Takes what the connection wants; what it does not name stays.

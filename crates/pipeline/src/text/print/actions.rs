@@ -178,7 +178,9 @@ fn controller(out: Out<'_, '_>, output: &Output) -> fmt::Result {
     }
     let mut options = Vec::new();
     match reason {
-        PacketInReason::NoMatch => options.push("reason=no_match".to_owned()),
+        PacketInReason::TableMiss | PacketInReason::NoMatch => {
+            options.push("reason=no_match".to_owned())
+        }
         PacketInReason::InvalidTtl => options.push("reason=invalid_ttl".to_owned()),
         _ => {}
     }

@@ -85,7 +85,7 @@ fn one(effect: &Effect, shape: Shape) -> Option<String> {
             max_len_bytes,
             ..
         } => {
-            let reason = *reason as u8;
+            let reason = reason.number();
             format!("userspace(pid=0,controller(reason={reason},max_len={max_len_bytes}))")
         }
         Effect::Clone(nested) => format!("clone({})", list(nested, shape)),

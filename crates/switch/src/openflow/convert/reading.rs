@@ -149,7 +149,7 @@ fn tell_output(output: &Output, shape: &Shape) -> of_action::Action {
             return Of::Controller(of_action::Controller {
                 max_length: *max_len_bytes,
                 id: *controller_id,
-                reason: *reason as u8,
+                reason: reason.number(),
                 pause: false,
                 userdata: (!userdata.is_empty()).then(|| Bytes::copy_from_slice(userdata)),
                 meter: None,

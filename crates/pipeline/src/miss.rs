@@ -1,0 +1,60 @@
+//! What tables do with packets that no rule matches.
+//!
+//! OpenFlow 1.1 and 1.2 let a controller choose for each table (`OFPTC_TABLE_MISS_*`), and
+//! OpenFlow 1.0 sends every such packet to the controller. From OpenFlow 1.3 on, a packet
+//! without a rule is dropped, unless a rule of priority 0 says otherwise.
+//!
+//! A resubmit that finds no rule just goes on: only the first lookup, a `goto_table` and an
+//! output to `TABLE` ask what the table does, as in Open vSwitch (`xlate_table_action`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use thalweg_classifier::Version;
+
+use crate::action::TableId;
+use crate::pipeline::Pipeline;
+
+/// The last table that a controller can use (Open vSwitch's `TBL_INTERNAL` follows).
+pub(crate) const LAST_TABLE: TableId = TableId(253);
+
+/// What a table does with a packet that no rule matches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Miss {
+    /// Drops it.
+    #[default]
+    Drop,
+    /// Sends it to the controllers, without a number and without a rule.
+    Controller,
+    /// Looks it up in the next table; after the last, drops it.
+    Continue,
+}
+
+/// What each table does.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Misses {
+    /// What tables do that are not named.
+    pub others: Miss,
+    /// What the named tables do.
+    pub tables: BTreeMap<TableId, Miss>,
+}
+
+impl Misses {
+    /// What a table does.
+    pub fn of(&self, table: TableId) -> Miss {
+        self.tables.get(&table).copied().unwrap_or(self.others)
+    }
+}
+
+impl Pipeline {
+    /// What tables do with packets that no rule matches, at a version.
+    pub fn misses(&self, version: Version) -> Arc<Misses> {
+        self.misses.at(version).cloned().unwrap_or_default()
+    }
+
+    /// What one table does, at a version.
+    pub(crate) fn miss(&self, table: TableId, version: Version) -> Miss {
+        let misses = self.misses.at(version);
+        misses.map_or(Miss::Drop, |misses| misses.of(table))
+    }
+}
