@@ -552,7 +552,7 @@ fn packets_without_a_rule_go_where_the_version_or_the_table_says() {
     let told = old.wait_for("PACKET_IN");
     assert!(told.contains("in_port=2 (via no_match)"), "{told}");
     assert!(!told.contains("in_port=1"), "{told}");
-    // A resubmit that finds no rule asks nobody.
+    // A resubmit that finds no rule sends no packet.
     let resubmit = format!("in_port=3,packet={PACKET},actions=resubmit(,7)");
     switch.ok("OpenFlow13", &["packet-out"], &[&resubmit]);
     switch.ok("OpenFlow13", &["add-flow"], &["actions=goto_table:5"]);

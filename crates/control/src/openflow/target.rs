@@ -153,7 +153,7 @@ pub trait Target: Send {
     /// Whether [`Outcome::flows`] and [`Event::Flow`] are wanted.
     fn watch_flows(&mut self, wanted: bool);
 
-    /// Whether packets that no rule matches are wanted, where nobody said what their table
+    /// Whether packets that no rule matches are wanted, where no message said what their table
     /// does: they come as [`Event::Packet`] without a length.
     fn want_misses(&mut self, wanted: bool);
 
