@@ -362,6 +362,7 @@ impl Updates {
             matching: flow.matching.clone(),
             strict_priority: Some(flow.priority),
             cookie: None,
+            ..Selector::default()
         };
         self.away.push(flow);
         Change::one(Operation::Delete(selector))

@@ -219,7 +219,7 @@ impl CacheReport {
 
 fn table(id: TableId, choice: &AutoStatistics) -> TableReport {
     TableReport {
-        table: id.0,
+        table: id.number(),
         index: IndexReport::new(choice),
     }
 }

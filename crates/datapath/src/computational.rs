@@ -119,7 +119,8 @@ impl<const W: usize> Core<W> {
         scratch: &mut Scratch,
     ) {
         scratch.first.clear();
-        if !is_first {
+        // With bridges, packets of a burst begin in several tables.
+        if !is_first || pipeline.has_bridges() {
             return;
         }
         let (words, ingress) = (self.layout.words(), self.layout.ingress_words());

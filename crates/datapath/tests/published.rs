@@ -22,6 +22,7 @@ fn pipeline() -> Gate<Pipeline> {
     let state = PortState {
         is_up: true,
         floods: true,
+        peer: None,
     };
     let ports = (1..=2).map(|port| Operation::SetPort(PortId(port), state));
     let rules = "ip,ip_dst=10.0.0.0/8,actions=output:2";

@@ -10,13 +10,13 @@ use thalweg_packet::{FieldId, PortId};
 
 use crate::effect::PacketInReason;
 
-/// A table's number.
+/// A table: its number, and above it the bridge's ([`crate::BridgeId`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct TableId(pub u8);
+pub struct TableId(pub u32);
 
-/// A group's number.
+/// A group: its number, and above it the bridge's ([`crate::BridgeId`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct GroupId(pub u32);
+pub struct GroupId(pub u64);
 
 /// A list of actions, shared by the rules that have the same one.
 pub type Actions = Arc<[Action]>;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use thalweg_packet::PortId;
 
 use crate::action::{Action, GroupId, Output, TableId};
+use crate::bridge::BridgeId;
 use crate::flow::{Flow, Group, PortState};
 use crate::mac::MacMove;
 use crate::matching::Match;
@@ -16,8 +17,10 @@ use crate::miss::Misses;
 /// Selects the rules that an operation applies to.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Selector {
-    /// The table; `None` for all.
+    /// The table; `None` for all of the bridge.
     pub table: Option<TableId>,
+    /// The bridge, if no table is named.
+    pub bridge: BridgeId,
     /// The conditions: a rule's must equal these if strict, else be at least as narrow.
     pub matching: Match,
     /// If set, only rules with exactly this priority and these conditions (strict).

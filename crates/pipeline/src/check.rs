@@ -14,6 +14,7 @@ pub(crate) mod form;
 use std::collections::BTreeMap;
 
 use crate::action::{Action, GroupId, TableId};
+use crate::bridge::BridgeId;
 use crate::change::ChangeError;
 use crate::flow::{Flow, Group};
 use crate::pipeline::Pipeline;
@@ -23,6 +24,12 @@ const MAX_GROUP_DEPTH: usize = 128;
 
 /// Checks a rule against the state being prepared.
 pub(crate) fn flow(pipeline: &Pipeline, index: usize, flow: &Flow) -> Result<(), ChangeError> {
+    if !pipeline.config.bridges && flow.table.bridge() != BridgeId::default() {
+        return Err(ChangeError::BadRule {
+            operation: index,
+            what: format!("table {}: this pipeline has no bridges", flow.table.0),
+        });
+    }
     actions(pipeline, index, flow.table, &flow.actions)
 }
 
@@ -41,8 +48,8 @@ pub(crate) fn actions(
     if let Some(to) = back {
         return Err(ChangeError::GotoBackwards {
             operation: index,
-            from: table.0,
-            to: to.0,
+            from: table.number(),
+            to: to.number(),
         });
     }
     groups_of(pipeline, index, list)
@@ -60,7 +67,7 @@ pub(crate) fn groups_of(
         None => Ok(()),
         Some(group) => Err(ChangeError::UnknownGroup {
             operation: index,
-            group: group.0,
+            group: group.number(),
         }),
     }
 }
@@ -82,7 +89,7 @@ pub(crate) fn group(pipeline: &Pipeline, index: usize, group: &Group) -> Result<
             if reaches(pipeline, next, group.id, MAX_GROUP_DEPTH, &mut refuted) {
                 return Err(ChangeError::GroupLoop {
                     operation: index,
-                    group: group.id.0,
+                    group: group.id.number(),
                     depth: MAX_GROUP_DEPTH,
                 });
             }

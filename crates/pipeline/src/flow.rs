@@ -158,4 +158,6 @@ pub struct PortState {
     pub is_up: bool,
     /// Whether flooded packets go to it.
     pub floods: bool,
+    /// The other end, if the port is one end of a patch between bridges.
+    pub peer: Option<PortId>,
 }

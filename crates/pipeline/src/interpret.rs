@@ -135,7 +135,7 @@ pub fn translate_from(
     let lookups = Lookups::Examined(None);
     let registers = Some(registers);
     let mut walk = walk::Walk::new(pipeline, key, version, lookups, registers, &mut spare);
-    walk.start(TableId(0));
+    walk.start();
     walk.finish()
 }
 
@@ -177,7 +177,7 @@ impl Walker {
         let lookups = Lookups::Examined(memory);
         let mut walk = walk::Walk::new(pipeline, key, version, lookups, registers, spare);
         match continuation {
-            None => walk.start(TableId(0)),
+            None => walk.start(),
             Some(continuation) => walk.resume(continuation),
         }
         walk.finish()
@@ -185,7 +185,7 @@ impl Walker {
 
     /// Finds only the answer to a packet: like [`Walker::walk`], but the mask is meaningless
     /// and the trace has only kinds of steps. `first` is the outcome of the walk's first
-    /// lookup, in table 0, if it is known.
+    /// lookup, in table 0, if it is known and the pipeline has no bridges.
     ///
     /// # Panics
     /// Like [`translate`] and [`resume`].
@@ -202,7 +202,7 @@ impl Walker {
         let lookups = Lookups::Bare(first.filter(|_| continuation.is_none()));
         let mut walk = walk::Walk::new(pipeline, key, version, lookups, registers, spare);
         match continuation {
-            None => walk.start(TableId(0)),
+            None => walk.start(),
             Some(continuation) => walk.resume(continuation),
         }
         walk.finish()

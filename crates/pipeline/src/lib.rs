@@ -5,6 +5,7 @@
 //! version; everything else in the project gives that answer sooner.
 
 mod action;
+mod bridge;
 mod change;
 mod check;
 mod drops;
@@ -27,6 +28,7 @@ mod trace;
 mod training;
 
 pub use action::{Action, Actions, GroupId, Output, Slice, Subfield, TableId, Write};
+pub use bridge::BridgeId;
 pub use change::{Change, ChangeError, Operation, Revision, Selector, Target, uses_group};
 pub use drops::{DropReason, Drops};
 pub use effect::{Effect, Notice, Outbox, PacketInReason, Sender, run};

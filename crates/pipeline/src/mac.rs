@@ -12,11 +12,14 @@ use std::hash::{BuildHasherDefault, DefaultHasher};
 use thalweg_classifier::Version;
 use thalweg_packet::PortId;
 
+use crate::bridge::BridgeId;
 use crate::history::History;
 
-/// A station, identified by VLAN and Ethernet address.
+/// A station, identified by bridge, VLAN and Ethernet address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Station {
+    /// The bridge that saw it.
+    pub bridge: BridgeId,
     /// The VLAN; 0 for untagged packets.
     pub vlan: u16,
     /// The Ethernet address, in the lower 48 bits.

@@ -16,7 +16,7 @@ use crate::action::TableId;
 use crate::pipeline::Pipeline;
 
 /// The last table that a controller can use (Open vSwitch's `TBL_INTERNAL` follows).
-pub(crate) const LAST_TABLE: TableId = TableId(253);
+pub(crate) const LAST_TABLE: u8 = 253;
 
 /// What a table does with a packet that no rule matches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -61,6 +61,9 @@ pub struct Config {
     pub index_seed: u64,
     /// How tables find their rules.
     pub classifier: ClassifierKind,
+    /// Whether ports and tables belong to bridges ([`crate::BridgeId`]). If not, all ports are
+    /// of one switch, whatever their numbers.
+    pub bridges: bool,
 }
 
 impl Default for Config {
@@ -72,6 +75,7 @@ impl Default for Config {
             seed: 0,
             index_seed: 0,
             classifier: ClassifierKind::Auto,
+            bridges: false,
         }
     }
 }
@@ -512,12 +516,12 @@ impl Pipeline {
     }
 
     pub(crate) fn table(&self, id: TableId) -> Option<&Table> {
-        self.generation.tables.get(usize::from(id.0))?.as_ref()
+        self.generation.tables.get(id.index())?.as_ref()
     }
 
     fn tables(&self) -> impl Iterator<Item = (TableId, &Table)> {
         let numbered = self.generation.tables.iter().enumerate();
-        numbered.filter_map(|(id, table)| Some((TableId(id as u8), table.as_ref()?)))
+        numbered.filter_map(|(id, table)| Some((TableId(id as u32), table.as_ref()?)))
     }
 
     /// The fields in the layout.
@@ -538,7 +542,7 @@ impl Generation {
 
     /// The table with this number; creates it if needed.
     pub(crate) fn table_or_new(&mut self, id: TableId, seed: u64) -> &mut Table {
-        let index = usize::from(id.0);
+        let index = id.index();
         if self.tables.len() <= index {
             self.tables.resize_with(index + 1, || None);
         }

@@ -256,6 +256,14 @@ impl<'a> State<'a> {
         }
     }
 
+    /// Makes all registers zero.
+    pub(crate) fn clear_registers(&mut self) {
+        for word in self.layout.ingress_words()..self.words.len() {
+            (self.words[word], self.original[word], self.constant[word]) = (0, 0, u64::MAX);
+            self.written_words |= 1 << word;
+        }
+    }
+
     /// Copies bits with their provenance; both sides are equally wide.
     pub(crate) fn copy(&mut self, source: &Subfield, destination: &Subfield) {
         let bits = self.lift(source);

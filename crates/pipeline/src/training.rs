@@ -36,7 +36,7 @@ impl Pipeline {
         let layout = self.layout().clone();
         let tables = self.generation.tables.iter_mut().enumerate();
         for (id, table) in tables.filter_map(|(id, table)| Some((id, table.as_mut()?))) {
-            let table_id = TableId(id as u8);
+            let table_id = TableId(id as u32);
             let tending = table.classifier.tend(steps);
             if !matches!(tending, Tending::Idle) {
                 return tending.for_owner(|| TableOwner {
@@ -55,7 +55,7 @@ impl Pipeline {
         if !Arc::ptr_eq(self.layout(), &owner.layout) {
             return;
         }
-        let place = usize::from(owner.table.0);
+        let place = owner.table.index();
         if let Some(Some(table)) = self.generation.tables.get_mut(place) {
             table.classifier.install(index.without_owner());
         }
@@ -63,7 +63,7 @@ impl Pipeline {
 
     /// Reports that a table's job could not be run, so that it is offered again.
     pub fn forget_training(&mut self, table: TableId) {
-        let table = self.generation.tables.get_mut(usize::from(table.0));
+        let table = self.generation.tables.get_mut(table.index());
         if let Some(Some(table)) = table {
             table.classifier.forget_job();
         }
@@ -74,7 +74,7 @@ impl Pipeline {
     pub fn choices(&self) -> Vec<(TableId, AutoStatistics)> {
         let tables = self.generation.tables.iter().enumerate();
         let tables = tables.filter_map(|(id, table)| {
-            Some((TableId(id as u8), table.as_ref()?.classifier.choice()?))
+            Some((TableId(id as u32), table.as_ref()?.classifier.choice()?))
         });
         tables.collect()
     }

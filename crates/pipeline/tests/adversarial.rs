@@ -19,6 +19,7 @@ fn pipeline(rules: &str) -> Pipeline {
     let state = PortState {
         is_up: true,
         floods: true,
+        peer: None,
     };
     let ports = (1..=4).map(|port| Operation::SetPort(PortId(port), state));
     let rules = parse_rules("rules", rules).expect("the test's rules are right");

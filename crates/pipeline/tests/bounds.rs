@@ -17,7 +17,14 @@ fn pipeline(rules: &str) -> Pipeline {
     let mut pipeline = Pipeline::new(Config::default());
     let port = |number, is_up| {
         let floods = true;
-        Operation::SetPort(PortId(number), PortState { is_up, floods })
+        Operation::SetPort(
+            PortId(number),
+            PortState {
+                is_up,
+                floods,
+                peer: None,
+            },
+        )
     };
     let ports = [port(1, true), port(2, true), port(3, false)];
     let rules = parse_rules("rules", rules).expect("the test's rules are right");

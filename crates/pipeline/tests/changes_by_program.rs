@@ -10,9 +10,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use thalweg_packet::{FieldId, Instant, Packet, PacketPool, PortId, standard as f};
 use thalweg_pipeline::{
-    Action, Actions, Bucket, Change, ChangeError, Flow, Group, GroupId, GroupKind, HashedField,
-    MacMove, Match, Operation, Outbox, Output, Pipeline, PortState, Selection, SelectionMethod,
-    Selector, Slice, Station, Subfield, TableId, Write, forward,
+    Action, Actions, BridgeId, Bucket, Change, ChangeError, Flow, Group, GroupId, GroupKind,
+    HashedField, MacMove, Match, Operation, Outbox, Output, Pipeline, PortState, Selection,
+    SelectionMethod, Selector, Slice, Station, Subfield, TableId, Write, forward,
 };
 
 use by_program::{action, frames, operation, picture};
@@ -191,6 +191,7 @@ fn a_number_too_large_for_a_port_is_no_port() {
     let state = PortState {
         is_up: true,
         floods: true,
+        peer: None,
     };
     let wide = Subfield::whole(f::METADATA, 64);
     let number = |value| {
@@ -347,6 +348,7 @@ fn buckets_and_stations_are_checked() {
     }
     let moved = MacMove {
         station: Station {
+            bridge: BridgeId::default(),
             vlan: 1,
             mac: 1 << 48,
         },

@@ -10,6 +10,7 @@ fn outputs(rules: &str) -> Vec<u32> {
     let state = PortState {
         is_up: true,
         floods: true,
+        peer: None,
     };
     let ports = (1..=4).map(|port| Operation::SetPort(PortId(port), state));
     let rules = parse_rules("rules", rules).expect("the test's rules are right");

@@ -5,8 +5,8 @@ mod by_program;
 use thalweg_packet::{Instant, PortId, standard};
 use thalweg_pipeline::text::{Parser, parse_flow};
 use thalweg_pipeline::{
-    Action, Change, ChangeError, Config, Flow, MacMove, Match, Operation, Pipeline, PortState,
-    Revision, Selector, Station, TableId,
+    Action, BridgeId, Change, ChangeError, Config, Flow, MacMove, Match, Operation, Pipeline,
+    PortState, Revision, Selector, Station, TableId,
 };
 
 use by_program::picture;
@@ -60,6 +60,7 @@ fn pipeline(room: usize) -> Pipeline {
     let state = PortState {
         is_up: true,
         floods: true,
+        peer: None,
     };
     let ports = (1..=3).map(|port| Operation::SetPort(PortId(port), state));
     let groups = [
@@ -88,7 +89,11 @@ fn bundle() -> Vec<Operation> {
     let groups = numbers.map(|id| read(&format!("group_id={id},type=all,bucket=output:1")));
     operations.extend(groups);
     let stations = (0..100).map(|mac| MacMove {
-        station: Station { vlan: 0, mac },
+        station: Station {
+            bridge: BridgeId::default(),
+            vlan: 0,
+            mac,
+        },
         port: Some(PortId(1)),
     });
     operations.push(Operation::MoveMacs(stations.collect()));
@@ -198,6 +203,7 @@ fn an_action_that_cannot_be_done() {
 #[test]
 fn a_station_that_no_packet_can_have() {
     let station = Station {
+        bridge: BridgeId::default(),
         vlan: 0,
         mac: 1 << 48,
     };
@@ -227,6 +233,7 @@ fn a_modification_that_would_add_a_rule_that_overlaps_another() {
             matching: flow.matching.clone(),
             strict_priority: Some(flow.priority),
             cookie: None,
+            ..Selector::default()
         },
         actions: flow.actions.clone(),
         cookie: None,

@@ -504,6 +504,7 @@ fn versions_do_not_depend_on_the_steps() {
         PortState {
             is_up: true,
             floods: true,
+            peer: None,
         },
     );
     let small = pipeline.apply(&Change::one(port), now()).expect("a port");

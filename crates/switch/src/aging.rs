@@ -90,9 +90,14 @@ impl Aging {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_pipeline::BridgeId;
 
     fn station(mac: u64) -> Station {
-        Station { vlan: 1, mac }
+        Station {
+            bridge: BridgeId::default(),
+            vlan: 1,
+            mac,
+        }
     }
 
     #[test]

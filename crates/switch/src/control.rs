@@ -517,6 +517,7 @@ impl Drop for Switch {
 #[cfg(test)]
 mod tests {
     use thalweg_io::MemoryPort;
+    use thalweg_pipeline::BridgeId;
 
     use super::*;
     use crate::{SwitchConfig, SwitchPort};
@@ -550,7 +551,11 @@ mod tests {
     #[test]
     fn a_station_that_waits_to_be_known_is_forgotten_with_its_port() {
         let mut switch = start(1);
-        let station = |mac| Station { vlan: 0, mac };
+        let station = |mac| Station {
+            bridge: BridgeId::default(),
+            vlan: 0,
+            mac,
+        };
         switch.handle_station(station(1), PortId(1));
         switch.handle_station(station(2), PortId(1));
         switch.handle_station(station(2), PortId(2));

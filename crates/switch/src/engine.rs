@@ -215,6 +215,7 @@ impl Engine {
         let state = PortState {
             is_up: true,
             floods: true,
+            peer: None,
         };
         let change = Change::one(Operation::SetPort(port, state));
         self.apply(&change, now)

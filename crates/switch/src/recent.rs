@@ -66,17 +66,26 @@ fn place_of(station: Station) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_pipeline::BridgeId;
 
     #[test]
     fn a_station_is_news_once_until_it_moves_or_time_passes() {
         let mut recent = Recent::new();
-        let station = Station { vlan: 1, mac: 2 };
+        let station = Station {
+            bridge: BridgeId::default(),
+            vlan: 1,
+            mac: 2,
+        };
         let start = Instant::from_nanos(1);
         assert!(recent.is_news(station, PortId(1), start));
         assert!(!recent.is_news(station, PortId(1), start + Duration::from_secs(4)));
         assert!(recent.is_news(station, PortId(2), start));
         assert!(!recent.is_news(station, PortId(2), start));
-        recent.forget(Station { vlan: 2, mac: 2 });
+        recent.forget(Station {
+            bridge: BridgeId::default(),
+            vlan: 2,
+            mac: 2,
+        });
         assert!(!recent.is_news(station, PortId(2), start));
         recent.forget(station);
         assert!(recent.is_news(station, PortId(2), start));

@@ -11,7 +11,8 @@
 use std::collections::{HashMap, HashSet};
 
 use thalweg_pipeline::{
-    Bucket, Change, Flow, Group, GroupId, Match, Operation, Pipeline, Selector, TableId, uses_group,
+    BridgeId, Bucket, Change, Flow, Group, GroupId, Match, Operation, Pipeline, Selector, TableId,
+    uses_group,
 };
 
 /// The change after which the pipeline has only these rules and groups.
@@ -88,6 +89,7 @@ fn identity(flow: &Flow) -> (TableId, u16, Match) {
 
 fn deletion(flow: Flow) -> Operation {
     Operation::Delete(Selector {
+        bridge: BridgeId::default(),
         table: Some(flow.table),
         matching: flow.matching,
         strict_priority: Some(flow.priority),

@@ -451,6 +451,7 @@ pub(crate) fn announcement(port: &Attached, is_taken_down: bool) -> Operation {
     let state = PortState {
         is_up: port.status == PortStatus::Up && !is_taken_down,
         floods: true,
+        peer: None,
     };
     Operation::SetPort(port.number, state)
 }

@@ -12,7 +12,8 @@
 
 use thalweg_packet::{Instant, PortId};
 use thalweg_pipeline::{
-    Change, Delta, MacMove, Operation, Pipeline, PortState, RuleId, Selector, Station, uses_group,
+    BridgeId, Change, Delta, MacMove, Operation, Pipeline, PortState, RuleId, Selector, Station,
+    uses_group,
 };
 
 use crate::aging::Aging;
@@ -115,6 +116,7 @@ impl Upkeep {
         let operations: Vec<Operation> = flows
             .map(|flow| {
                 Operation::Delete(Selector {
+                    bridge: BridgeId::default(),
                     table: Some(flow.table),
                     matching: flow.matching,
                     strict_priority: Some(flow.priority),

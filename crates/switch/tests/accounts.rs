@@ -282,7 +282,7 @@ fn many_rules() -> impl Iterator<Item = Operation> {
     let template = text::parse_flow("table=3,ip,actions=output:2").unwrap();
     (0..200_000_u32).map(move |number| {
         let mut flow = template.clone();
-        flow.table = TableId((number % 5) as u8);
+        flow.table = TableId(number % 5);
         let source = thalweg_packet::standard::IP_SRC;
         let added = flow.matching.add(source, number.into(), u32::MAX.into());
         added.unwrap();

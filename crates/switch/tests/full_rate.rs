@@ -263,7 +263,7 @@ fn changes_at_full_rate(workers: usize, slice: usize, maintainer: MaintainerKind
     let pipeline = run.switch.pipeline();
     for table in 0..2 {
         let rules = pipeline.rules(pipeline.version());
-        let rules = rules.filter(|(_, rule)| rule.table.0 == table);
+        let rules = rules.filter(|(_, rule)| rule.table.number() == table);
         let counted: u64 = rules.map(|(_, rule)| rule.counters.packets).sum();
         assert_eq!(counted, received, "table {table}");
     }

@@ -68,6 +68,7 @@ fn change(flows: &mut Vec<Flow>, away: &mut Vec<Flow>, random: &mut Pcg64Mcg) ->
             matching: flow.matching.clone(),
             strict_priority: Some(flow.priority),
             cookie: None,
+            ..Selector::default()
         }));
         away.push(flow);
     }

@@ -98,6 +98,7 @@ fn i4_a_rule_that_comes_and_goes_leaves_every_answer_as_it_was() {
                 matching: flow.matching.clone(),
                 strict_priority: Some(flow.priority),
                 cookie: None,
+                ..Selector::default()
             };
             let add = Change::one(Operation::Add(flow));
             bench

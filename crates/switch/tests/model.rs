@@ -245,12 +245,14 @@ impl Stage {
         let mut counted = std::collections::BTreeMap::new();
         for removal in &ended {
             let place = stamps::place_of(removal.flow.cookie as u16);
-            *counted.entry((removal.flow.table.0, place)).or_insert(0) += removal.counters.packets;
+            *counted
+                .entry((removal.flow.table.number(), place))
+                .or_insert(0) += removal.counters.packets;
         }
         let pipeline = self.switch.pipeline();
         for (_, rule) in pipeline.rules(pipeline.version()) {
             let place = stamps::place_of(rule.cookie as u16);
-            *counted.entry((rule.table.0, place)).or_insert(0) += rule.counters.packets;
+            *counted.entry((rule.table.number(), place)).or_insert(0) += rule.counters.packets;
         }
         counted.retain(|_, packets| *packets > 0);
         let mut expected = std::collections::BTreeMap::new();

@@ -86,6 +86,7 @@ fn a_rule_that_is_added_again_keeps_its_place_in_the_order() {
         strict_priority: Some(5),
         matching: text::parse_match("in_port=1").unwrap(),
         cookie: None,
+        ..Selector::default()
     });
     let again = Operation::Add(text::parse_flow(older).unwrap());
     let operations = vec![delete, again];

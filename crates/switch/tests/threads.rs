@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use thalweg_datapath::{MaintainerKind, MegaflowClassifier, Mode};
 use thalweg_io::{BURST, MemoryHandle, MemoryPort, Port, PortCounters, PortStatus};
 use thalweg_packet::{Packet, PacketPool, PortId};
-use thalweg_pipeline::{Change, ClassifierKind, Operation, Station, text};
+use thalweg_pipeline::{BridgeId, Change, ClassifierKind, Operation, Station, text};
 use thalweg_switch::{RemovalReason, Switch, SwitchConfig, SwitchError, SwitchPort};
 
 const ROOM: usize = 1 << 16;
@@ -346,6 +346,7 @@ fn stations_are_learned_by_all_workers() {
         ports[0].inject(&frame(1, 2, 3));
     }
     let station = Station {
+        bridge: BridgeId::default(),
         vlan: 0,
         mac: 0x0200_0000_0001,
     };
@@ -476,6 +477,7 @@ fn what_other_workers_have_no_room_for_is_counted() {
     let state = thalweg_pipeline::PortState {
         is_up: true,
         floods: true,
+        peer: None,
     };
     switch
         .apply(&Change::one(Operation::SetPort(PortId(9), state)))

@@ -60,7 +60,7 @@ pub(crate) fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
         if let StepKind::Lookup { table, rule } = step.kind {
             let rule = rule.and_then(|id| pipeline.flow_of(id));
             let (rule, added) = (rule.ok_or("a rule matches")?, spell(layout, step.added));
-            writeln!(out, "table {}: {rule:#}\n    adds {added}", table.0)?;
+            writeln!(out, "table {}: {rule:#}\n    adds {added}", table.number())?;
         }
     }
     let mask = &answer.mask;

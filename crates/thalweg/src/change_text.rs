@@ -23,8 +23,8 @@ fn describe_operation(operation: &Operation) -> String {
             format!("delete{} {what}", strictness(selector))
         }
         Operation::DeleteAll => "delete all rules".to_owned(),
-        Operation::SetGroup(group) => format!("set group {}", group.id.0),
-        Operation::DeleteGroup(group) => format!("delete group {}", group.0),
+        Operation::SetGroup(group) => format!("set group {}", group.id.number()),
+        Operation::DeleteGroup(group) => format!("delete group {}", group.number()),
         Operation::SetPort(port, state) if state.is_up => format!("port {port} up"),
         Operation::SetPort(port, _) => format!("port {port} down"),
         Operation::DeletePort(port) => format!("port {port} gone"),

@@ -57,14 +57,14 @@ impl CountersReport {
         let tables = pipeline.table_counters();
         let groups = pipeline.groups(version).map(|group| {
             let counters = pipeline.group_counters(group.id);
-            group_report(group.id.0, &counters.cloned().unwrap_or_default())
+            group_report(group.id.number(), &counters.cloned().unwrap_or_default())
         });
         CountersReport {
             rule_count: pipeline.rule_count(version),
             rules: rules(pipeline, rules_max),
             tables: tables
                 .map(|(table, lookups, matches)| TableReport {
-                    table: table.0,
+                    table: table.number(),
                     lookups,
                     matches,
                 })

@@ -413,7 +413,7 @@ fn describe(report: &Report) -> String {
 fn report_traversals(views: Vec<TraversalView>) -> Vec<TraversalReport> {
     let mut known: BTreeMap<Vec<u8>, (u64, u64)> = BTreeMap::new();
     for view in views {
-        let tables = view.tables.iter().map(|table| table.0).collect();
+        let tables = view.tables.iter().map(|table| table.number()).collect();
         let (entries, packets) = known.entry(tables).or_default();
         *entries += view.entries;
         *packets += view.packets;

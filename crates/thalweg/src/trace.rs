@@ -130,7 +130,7 @@ fn report_pass(pipeline: &Pipeline, key: &[u64], translation: &Translation) -> P
 /// The tables that a walk looked up.
 fn tables_of(translation: &Translation) -> Vec<u8> {
     let tables = translation.trace.kinds().filter_map(|kind| match kind {
-        StepKind::Lookup { table, .. } => Some(table.0),
+        StepKind::Lookup { table, .. } => Some(table.number()),
         _ => None,
     });
     tables.collect()
@@ -147,7 +147,7 @@ pub(crate) fn describe_traversal(tables: &[u8]) -> String {
 
 fn report_step(pipeline: &Pipeline, key: &[u64], step: &Step<'_>) -> StepReport {
     let (table, rule) = match step.kind {
-        StepKind::Lookup { table, rule } => (Some(table.0), rule),
+        StepKind::Lookup { table, rule } => (Some(table.number()), rule),
         _ => (None, None),
     };
     let flow = rule.and_then(|rule| pipeline.flow_of(rule));
@@ -169,12 +169,12 @@ pub(crate) fn describe_step(kind: StepKind) -> String {
             group,
             bucket: Some(bucket),
         } => {
-            format!("group {}: bucket {bucket}", group.0)
+            format!("group {}: bucket {bucket}", group.number())
         }
         StepKind::Bucket {
             group,
             bucket: None,
-        } => format!("group {}: no bucket alive", group.0),
+        } => format!("group {}: no bucket alive", group.number()),
         StepKind::Station { station, port } => {
             let known = port.map_or("unknown, flooded".to_owned(), |port| format!("port {port}"));
             format!(

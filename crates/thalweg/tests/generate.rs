@@ -141,7 +141,8 @@ fn rules_of_a_switch_read_back() {
     let text = read(&folder.path().join("r"));
     let rules = text::parse_rules("r", &text).expect("they are rules");
     assert_eq!(rules.flows.len(), 400);
-    let is_drop = |flow: &thalweg_pipeline::Flow| flow.table.0 == 3 && flow.actions.is_empty();
+    let is_drop =
+        |flow: &thalweg_pipeline::Flow| flow.table.number() == 3 && flow.actions.is_empty();
     assert!(rules.flows.iter().all(is_drop));
     assert!(
         text.contains("vlan_tci") && text.contains("in_port"),

@@ -325,7 +325,7 @@ fn growing_outbox() -> Outbox {
 }
 
 fn identity(flow: &Flow) -> Identity {
-    (flow.table.0, flow.priority, flow.matching.clone())
+    (flow.table.number(), flow.priority, flow.matching.clone())
 }
 
 fn operation(text: &str) -> Option<Operation> {

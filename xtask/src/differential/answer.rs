@@ -119,6 +119,7 @@ impl Ours {
         let state = PortState {
             is_up: true,
             floods: true,
+            peer: None,
         };
         let ports = (1..=ports).map(|port| Operation::SetPort(PortId(port), state));
         let mut parsed = text::parse_rules("rules", rules)?;

@@ -79,11 +79,15 @@ impl RuleSet {
 
     fn of_text(name: &str, filters: Vec<Filter>, text: &str, table: Option<u8>) -> Result<RuleSet> {
         let rules = text::parse_rules(name, text).map_err(input::faults)?;
-        let table = table.map(TableId).or_else(|| largest_table(&rules.flows));
+        let table = table
+            .map(|table| TableId(table.into()))
+            .or_else(|| largest_table(&rules.flows));
         let is_of_table = |flow: &&Flow| Some(flow.table) == table;
         let flows: Vec<&Flow> = rules.flows.iter().filter(is_of_table).collect();
         if flows.is_empty() {
-            let of_table = table.map_or(String::new(), |table| format!(" of table {}", table.0));
+            let of_table = table.map_or(String::new(), |table| {
+                format!(" of table {}", table.number())
+            });
             return Err(bad_input(format!(
                 "--rules {name}: there is no rule{of_table} in it; name another file or --table"
             )));
@@ -175,12 +179,12 @@ fn is_classbench(text: &str) -> bool {
 fn largest_table(flows: &[Flow]) -> Option<TableId> {
     let mut counts = [0; 256];
     for flow in flows {
-        counts[usize::from(flow.table.0)] += 1;
+        counts[usize::from(flow.table.number())] += 1;
     }
     let most = (0..=u8::MAX)
         .rev()
         .max_by_key(|table| counts[usize::from(*table)])?;
-    (counts[usize::from(most)] > 0).then_some(TableId(most))
+    (counts[usize::from(most)] > 0).then_some(TableId(most.into()))
 }
 
 /// Kinds of generated sets.

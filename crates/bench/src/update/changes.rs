@@ -285,6 +285,7 @@ impl Changes {
         let state = PortState {
             is_up: *is_up,
             floods: true,
+            peer: None,
         };
         Operation::SetPort(*port, state)
     }
@@ -301,7 +302,7 @@ pub(super) fn put_groups_in(flows: &mut [Flow]) -> Vec<Group> {
         let Some(output) = output else {
             continue;
         };
-        let id = GroupId(groups.len() as u32 + 1);
+        let id = GroupId(groups.len() as u64 + 1);
         let output = std::mem::replace(output, Action::Group(id));
         groups.push(Group {
             id,
@@ -332,5 +333,6 @@ pub(super) fn strict(flow: &Flow) -> Selector {
         matching: flow.matching.clone(),
         strict_priority: Some(flow.priority),
         cookie: None,
+        ..Selector::default()
     }
 }

@@ -148,7 +148,7 @@ impl Nodes {
 
     /// The number of nodes of a table.
     pub(super) fn table_len(&self, table: TableId) -> usize {
-        let table = self.tables.get(usize::from(table.0));
+        let table = self.tables.get(table.index());
         table.map_or(0, |table| table.count)
     }
 
@@ -261,7 +261,7 @@ impl Nodes {
                 self.classes.len() as u32 - 1
             }
         };
-        let index = usize::from(table.0);
+        let index = table.index();
         if self.tables.len() <= index {
             self.tables.resize_with(index + 1, TableNodes::default);
         }
@@ -282,14 +282,14 @@ impl Nodes {
         let hash = hash_class(self.hash, class.table, &class.mask);
         let known = self.class_index.find_entry(hash, |other| *other == number);
         known.expect("the index has every class").remove();
-        let table = &mut self.tables[usize::from(class.table.0)];
+        let table = &mut self.tables[class.table.index()];
         table.classes.retain(|other| *other != number);
         self.free_classes.push(number);
     }
 
     /// Keeps invariant 3.
     fn put_in_pivots(&mut self, node: NodeId, class: u32, row: u32) {
-        let table = usize::from(self.classes[class as usize].table.0);
+        let table = self.classes[class as usize].table.index();
         self.tables[table].count += 1;
         self.tables[table].pivots.resize(self.bits.len(), None);
         for place in 0..self.bits.len() {
@@ -377,7 +377,7 @@ impl Nodes {
     }
 
     fn take_out_of_pivots(&mut self, node: NodeId, class: u32, row: u32) {
-        let table = usize::from(self.classes[class as usize].table.0);
+        let table = self.classes[class as usize].table.index();
         self.tables[table].count -= 1;
         let is_last = self.tables[table].count == 0;
         for place in 0..self.bits.len() {
@@ -526,7 +526,7 @@ impl Nodes {
     ///
     /// The caller compares the precedence of the winners.
     pub(super) fn meeting(&self, new: NewRule<'_>, mut found: impl FnMut(NodeId, Option<RuleId>)) {
-        let Some(table) = self.tables.get(usize::from(new.table.0)) else {
+        let Some(table) = self.tables.get(new.table.index()) else {
             return;
         };
         let scan_at = match self.scan_share {
@@ -642,7 +642,7 @@ impl Nodes {
     }
 
     fn is_in_pivots(&self, node: NodeId, class: u32, row: u32) -> bool {
-        let table = &self.tables[usize::from(self.classes[class as usize].table.0)];
+        let table = &self.tables[self.classes[class as usize].table.index()];
         let pivots = table.pivots.iter().enumerate();
         let mut made = pivots.filter_map(|(place, pivot)| Some((place, pivot.as_ref()?)));
         made.all(|(place, pivot)| pivot.contains(self.prefix(class, row, place), node))

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 use thalweg_packet::{FieldDescriptor, FieldId, Source};
 
-use crate::action::{Action, GroupId, Output, Subfield, TableId, Write};
+use crate::action::{Action, Output, Subfield, TableId, Write};
 use crate::change::{Change, ChangeError, Operation};
 use crate::flow::{Bucket, Flow, Group, GroupKind, Selection, SelectionMethod};
 use crate::mac::MacMove;
@@ -128,7 +128,7 @@ impl Form<'_> {
             Operation::SetGroup(group) => {
                 let bad_group = |what| ChangeError::BadGroup {
                     operation: index,
-                    group: group.id.0,
+                    group: group.id.number(),
                     what,
                 };
                 self.group(group).map_err(bad_group)?;
@@ -172,7 +172,7 @@ impl Form<'_> {
     }
 
     fn group(&self, group: &Group) -> Result<(), &'static str> {
-        if group.id.0 > MAX_GROUP {
+        if group.id.number() > MAX_GROUP {
             return Err("groups have numbers up to 4294967040");
         }
         if matches!(group.kind, GroupKind::Indirect) && group.buckets.len() != 1 {
@@ -272,8 +272,9 @@ impl Form<'_> {
                 LABEL_TYPES,
                 "0x8847 or 0x8848, a label's",
             ),
-            Action::Group(GroupId(group)) if *group > MAX_GROUP => Err(format!(
-                "group {group}: groups have numbers up to {MAX_GROUP}"
+            Action::Group(group) if group.number() > MAX_GROUP => Err(format!(
+                "group {}: groups have numbers up to {MAX_GROUP}",
+                group.number()
             )),
             Action::Resubmit {
                 table: Some(to), ..
@@ -377,7 +378,7 @@ impl Form<'_> {
 }
 
 fn table(table: TableId) -> Checked {
-    if table.0 > MAX_TABLE {
+    if table.number() > MAX_TABLE {
         return Err(format!(
             "table {}: tables have numbers up to {MAX_TABLE}",
             table.0

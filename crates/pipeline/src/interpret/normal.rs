@@ -29,7 +29,7 @@ fn is_reserved(destination: u64) -> bool {
 impl Walk<'_> {
     /// Learns the source; sends to the port where the destination was seen, or floods.
     pub(super) fn normal(&mut self) {
-        let in_port = self.in_port();
+        let (in_port, bridge) = (self.in_port(), self.bridge());
         let source = self.state.read(f::ETH_SRC) as u64;
         let destination = self.state.read(f::ETH_DST) as u64;
         let tag = self.state.read_masked(f::VLAN_TCI, 0x1fff) as u16;
@@ -45,7 +45,11 @@ impl Walk<'_> {
         }
         if source & MULTICAST == 0 {
             self.emit(Effect::Learn {
-                station: Station { vlan, mac: source },
+                station: Station {
+                    bridge,
+                    vlan,
+                    mac: source,
+                },
                 port: in_port,
             });
         }
@@ -54,6 +58,7 @@ impl Walk<'_> {
             return;
         }
         let station = Station {
+            bridge,
             vlan,
             mac: destination,
         };

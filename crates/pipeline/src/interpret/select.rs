@@ -50,7 +50,7 @@ const SCTP: u128 = 132;
 impl Walk<'_> {
     /// Hashes the fields that decide the choice of a bucket.
     pub(super) fn flow_hash(&mut self, group: GroupId, selection: &Selection) -> u64 {
-        let seed = self.pipeline.seed() ^ u64::from(group.0);
+        let seed = self.pipeline.seed() ^ u64::from(group.number());
         let mut hash = Hash(seed ^ mix(selection.parameter));
         let SelectionMethod::Fields(fields) = &selection.method else {
             return self.connection_hash(hash);

@@ -17,7 +17,9 @@ use super::{
     MAX_WORK, Memory, Spare, Translation,
 };
 use crate::action::{Action, Actions, Output, Subfield, TableId, Write};
+use crate::bridge::BridgeId;
 use crate::effect::{Effect, PacketInReason, Sender};
+use crate::flow::PortState;
 use crate::miss::{LAST_TABLE, Miss};
 use crate::pipeline::Pipeline;
 use crate::state::State;
@@ -57,6 +59,8 @@ pub(super) enum Nested {
     Clone,
     /// A group's bucket.
     Bucket,
+    /// A patch: the list is that of the first lookup in the bridge of this port.
+    Bridge(PortId),
 }
 
 /// How a walk looks things up.
@@ -169,7 +173,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    pub(super) fn start(&mut self, table: TableId) {
+    pub(super) fn start(&mut self) {
+        let table = self.first_table();
         let found = match self.lookup(table) {
             Some(rule) => Ok(Some((self.actions_of(rule), table))),
             None => match self.miss(table, true) {
@@ -182,7 +187,7 @@ impl<'a> Walk<'a> {
             Ok(None) => Next::EndList,
             Err(next) => next,
         };
-        self.end(next, TableId(0));
+        self.end(next, table);
     }
 
     pub(super) fn resume(&mut self, continuation: &Continuation) {
@@ -192,8 +197,9 @@ impl<'a> Walk<'a> {
             rule: continuation.rule,
         };
         self.begin_step(kind);
-        let next = self.execute_list(continuation.actions.clone(), TableId(0));
-        self.end(next, TableId(0));
+        let table = self.first_table();
+        let next = self.execute_list(continuation.actions.clone(), table);
+        self.end(next, table);
     }
 
     /// Does what remains at the end: the action set, or a freeze.
@@ -299,7 +305,7 @@ impl<'a> Walk<'a> {
                 });
                 None
             }
-            Miss::Continue => (table < LAST_TABLE).then(|| TableId(table.0 + 1)),
+            Miss::Continue => (table.number() < LAST_TABLE).then(|| TableId(table.0 + 1)),
         }
     }
 
@@ -416,6 +422,7 @@ impl<'a> Walk<'a> {
     /// What sends a packet to the controller now. Reads the registers.
     pub(super) fn sender(&mut self, table: TableId) -> Option<Box<Sender>> {
         self.state.read_registers();
+        let bridge = self.bridge();
         let (layout, words) = (self.pipeline.layout(), self.state.words());
         let fields = self.pipeline.fields();
         let registers = layout
@@ -423,7 +430,7 @@ impl<'a> Walk<'a> {
             .filter(|(field, _)| matches!(fields[field.index()].source, Source::Register));
         let rule = self.rule.and_then(|rule| self.pipeline.rule(rule));
         Some(Box::new(Sender {
-            table,
+            table: bridge.table(table.number()),
             cookie: rule.map(|rule| rule.cookie),
             registers: registers.collect(),
         }))
@@ -496,7 +503,10 @@ impl<'a> Walk<'a> {
     fn output(&mut self, output: &Output, table: TableId) -> Next {
         match output {
             Output::Port(port) => self.send(*port),
-            Output::Local => self.send(LOCAL_PORT),
+            Output::Local => {
+                let local = self.bridge().port(LOCAL_PORT.0 as u16);
+                self.send(local);
+            }
             Output::InPort => {
                 let port = self.in_port();
                 self.send_anywhere(port);
@@ -522,14 +532,22 @@ impl<'a> Walk<'a> {
             Output::Table => {
                 return Next::Resubmit {
                     in_port: None,
-                    table: TableId(0),
+                    table: self.first_table(),
                     asks: true,
                 };
             }
             Output::Field(source) => {
                 let number = self.state.read_subfield(source);
-                let port = u32::try_from(number).map(PortId);
-                match port.map(|port| (port, Output::reserved(port))) {
+                let bridge = self.bridge();
+                let port = match self.pipeline.config.bridges {
+                    true => u16::try_from(number).map(|number| bridge.port(number)),
+                    false => u32::try_from(number).map(PortId),
+                };
+                let reserved = |port: PortId| match self.pipeline.config.bridges {
+                    true => Output::reserved(PortId(port.0 & 0xffff)),
+                    false => Output::reserved(port),
+                };
+                match port.map(|port| (port, reserved(port))) {
                     Ok((_, Some(reserved))) => return self.output(&reserved, table),
                     Ok((port, None)) => self.send(port),
                     Err(_) => self.drop(DropReason::NoSuchPort),
@@ -550,11 +568,55 @@ impl<'a> Walk<'a> {
 
     fn send_anywhere(&mut self, port: PortId) {
         self.ask(Input::Port(port));
-        if self.pipeline.port(port, self.version).is_some() {
-            self.emit(Effect::Output(port));
-        } else {
-            self.drop(DropReason::NoSuchPort);
+        match self.pipeline.port(port, self.version) {
+            Some(PortState {
+                peer: Some(peer), ..
+            }) => self.cross(peer),
+            Some(_) => self.emit(Effect::Output(port)),
+            None => self.drop(DropReason::NoSuchPort),
         }
+    }
+
+    /// Sends a copy through a patch into the bridge of `peer`.
+    fn cross(&mut self, peer: PortId) {
+        self.ask(Input::Port(peer));
+        if self.pipeline.port(peer, self.version).is_none() {
+            return self.drop(DropReason::NoSuchPort);
+        }
+        if self.spend(self.copy_cost()) {
+            let table = BridgeId::of_port(peer).table(0);
+            // How the other bridge ends is its own matter; a failure is noted in the walk.
+            self.on_copy(Arc::from([]), table, Nested::Bridge(peer));
+        }
+    }
+
+    /// Begins again as a packet from `port`, in its bridge.
+    fn enter_bridge(&mut self, port: PortId, table: TableId) -> Next {
+        self.state.write(f::IN_PORT, port.0.into(), u32::MAX.into());
+        self.state.clear_registers();
+        self.stack = Stack::default();
+        self.action_set.clear();
+        match self.look_further(table, None, true) {
+            Ok(Some((actions, table))) => self.execute_list(actions, table),
+            Ok(None) => Next::EndList,
+            Err(next) => next,
+        }
+    }
+
+    /// The bridge that the walk is in.
+    pub(super) fn bridge(&mut self) -> BridgeId {
+        match self.pipeline.config.bridges {
+            true => {
+                let half = self.state.read_masked(f::IN_PORT, 0xffff_0000);
+                BridgeId::of_port(PortId(half as u32))
+            }
+            false => BridgeId::default(),
+        }
+    }
+
+    /// The table where packets come into the bridge.
+    fn first_table(&mut self) -> TableId {
+        self.bridge().table(0)
     }
 
     pub(super) fn in_port(&mut self) -> PortId {
@@ -563,16 +625,20 @@ impl<'a> Walk<'a> {
 
     /// Sends to the ports for which `is_chosen` holds, except the one the packet came from.
     pub(super) fn flood(&mut self, is_chosen: impl Fn(crate::flow::PortState) -> bool) {
-        let in_port = self.in_port();
+        let (in_port, bridge) = (self.in_port(), self.bridge());
         self.ask(Input::AllPorts);
         let pipeline = self.pipeline;
+        let is_here = |port| !pipeline.config.bridges || BridgeId::of_port(port) == bridge;
         let mut is_sent = false;
         for (port, state) in pipeline.ports(self.version) {
             if !self.spend(1) {
                 return;
             }
-            if port != in_port && is_chosen(state) {
-                self.emit(Effect::Output(port));
+            if port != in_port && is_here(port) && is_chosen(state) {
+                match state.peer {
+                    Some(peer) => self.cross(peer),
+                    None => self.emit(Effect::Output(port)),
+                }
                 is_sent = true;
             }
         }
@@ -605,13 +671,20 @@ impl<'a> Walk<'a> {
         let action_set = self.action_set.clone();
         let missed = self.missed.take();
         let drops = self.drops.clone();
-        let deeper = u32::from(kind == Nested::Bucket);
+        let (buckets, was_in_it) = (self.buckets, self.is_in_action_set);
+        let deeper = u32::from(kind != Nested::Clone);
         (self.nesting, self.copies) = (self.nesting + 1, self.copies + 1);
         self.depth += deeper;
-        self.buckets += deeper;
-        let next = self.execute_list(actions, table);
+        self.buckets += u32::from(kind == Nested::Bucket);
+        let next = match kind {
+            Nested::Bridge(port) => {
+                (self.buckets, self.is_in_action_set) = (0, false);
+                self.enter_bridge(port, table)
+            }
+            Nested::Clone | Nested::Bucket => self.execute_list(actions, table),
+        };
         match (kind, next) {
-            (Nested::Clone, next) => self.end(next, table),
+            (Nested::Clone | Nested::Bridge(_), next) => self.end(next, table),
             (Nested::Bucket, Next::Freeze) => {
                 // The copy's walk continues by itself, without the action set, which belongs
                 // to the packet.
@@ -622,7 +695,7 @@ impl<'a> Walk<'a> {
         }
         (self.nesting, self.copies) = (self.nesting - 1, self.copies - 1);
         self.depth -= deeper;
-        self.buckets -= deeper;
+        (self.buckets, self.is_in_action_set) = (buckets, was_in_it);
         let mut nested = std::mem::replace(&mut self.effects, outer);
         trim(&mut nested);
         if let Some(table) = std::mem::replace(&mut self.missed, missed)

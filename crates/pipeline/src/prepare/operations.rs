@@ -291,7 +291,7 @@ impl Pipeline {
         let rule = self.rules[id.0 as usize].as_mut().expect("the rule exists");
         rule.end = Some(End::at(open));
         let (table, is_published) = (rule.table, rule.born <= published);
-        let table = self.generation.tables[usize::from(table.0)].as_mut();
+        let table = self.generation.tables[table.index()].as_mut();
         let table = table.expect("a rule's table exists");
         table.classifier.remove(id, open);
         self.living -= 1;

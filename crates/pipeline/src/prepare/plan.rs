@@ -332,8 +332,11 @@ impl Pipeline {
         };
         let tables = self.generation.tables.iter().enumerate();
         let tables = tables.filter(|(number, _)| {
-            let number = TableId(*number as u8);
-            selector.table.is_none_or(|table| table == number)
+            let number = TableId(*number as u32);
+            match selector.table {
+                Some(table) => table == number,
+                None => number.bridge() == selector.bridge,
+            }
         });
         let mut found = Vec::new();
         for table in tables.filter_map(|(_, table)| table.as_ref()) {

@@ -52,7 +52,7 @@ impl Pipeline {
             match done {
                 Done::Table(id) if !is_grown => {
                     let tables = &mut self.generation.tables;
-                    tables[usize::from(id.0)] = None;
+                    tables[id.index()] = None;
                     while tables.last().is_some_and(Option::is_none) {
                         tables.pop();
                     }

@@ -15,6 +15,7 @@ use super::matches::Conditions;
 use super::shape::Shape;
 use super::value::PortWord;
 use crate::action::{Action, Actions, GroupId, Output, TableId};
+use crate::bridge::BridgeId;
 use crate::change::{Operation, Selector, Target};
 use crate::check::form::Owner;
 use crate::flow::{DEFAULT_PRIORITY, Flow, HashedField, Labels};
@@ -120,6 +121,7 @@ pub(super) fn read_operation<'a>(
     }
     let rule = read_rule(line, text, command)?;
     let selector = Selector {
+        bridge: BridgeId::default(),
         table: rule.table,
         strict_priority: command
             .is_strict()

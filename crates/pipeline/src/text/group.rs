@@ -276,7 +276,7 @@ fn read_property(
         _ => {
             bucket.watch_group = match line.integer::<u32>(pair.value)? {
                 u32::MAX => None,
-                group if group <= MAX_GROUP => Some(GroupId(group)),
+                group if group <= MAX_GROUP => Some(GroupId(group.into())),
                 _ => return Err(line.value(pair.value, "a group that can be watched")),
             }
         }

@@ -11,9 +11,10 @@ use thalweg_packet::wire::{MacAddress, PacketBuilder, TcpFlags};
 use thalweg_packet::{FieldId, Headers, Instant, PortId, Receipt, standard as f};
 use thalweg_pipeline::text::parse_rules;
 use thalweg_pipeline::{
-    Action, Actions, Bucket, Change, Config, Flow, Group, GroupId, GroupKind, HashedField, MacMove,
-    Match, Miss, Misses, Operation, Output, PacketInReason, Pipeline, PortState, Selection,
-    SelectionMethod, Selector, Slice, Station, Subfield, TableId, Target, Write, translate,
+    Action, Actions, BridgeId, Bucket, Change, Config, Flow, Group, GroupId, GroupKind,
+    HashedField, MacMove, Match, Miss, Misses, Operation, Output, PacketInReason, Pipeline,
+    PortState, Selection, SelectionMethod, Selector, Slice, Station, Subfield, TableId, Target,
+    Write, translate,
 };
 
 const RULES: &str = "\
@@ -37,10 +38,15 @@ pub(crate) fn pipeline(rules: usize) -> Pipeline {
     let state = PortState {
         is_up: true,
         floods: true,
+        peer: None,
     };
     let ports = (1..=3).map(|port| Operation::SetPort(PortId(port), state));
     let rules = parse_rules("rules", RULES).expect("the test's rules are right");
-    let station = Station { vlan: 0, mac: 2 };
+    let station = Station {
+        bridge: BridgeId::default(),
+        vlan: 0,
+        mac: 2,
+    };
     let port = Some(PortId(2));
     let macs = Operation::MoveMacs(vec![MacMove { station, port }]);
     let operations = ports.chain(rules.into_change().operations).chain([macs]);
@@ -214,7 +220,7 @@ pub(crate) fn action() -> impl Strategy<Value = Action> {
     let group = select(vec![1, 2, 3, 4, 77, 0xffff_ff00, u32::MAX]);
     let leaf = prop_oneof![
         output().prop_map(Action::Output),
-        group.prop_map(|group| Action::Group(GroupId(group))),
+        group.prop_map(|group| Action::Group(GroupId(group.into()))),
         prop::collection::vec(write(), 0..3).prop_map(|list| Action::SetField(list.into())),
         write().prop_map(|write| Action::SetField([write].into())),
         moved,
@@ -276,6 +282,7 @@ fn selector() -> impl Strategy<Value = Selector> {
             matching,
             strict_priority,
             cookie: None,
+            ..Selector::default()
         },
     )
 }
@@ -312,13 +319,13 @@ pub(crate) fn group() -> impl Strategy<Value = Group> {
         id,
         weight,
         watch_port: port.map(PortId),
-        watch_group: group.map(GroupId),
+        watch_group: group.map(|group| GroupId(u64::from(group))),
         actions,
         max_length: 0,
     });
     let id = select(vec![1, 2, 3, 4, 5, 0xffff_ff00, u32::MAX]);
     (id, kind, prop::collection::vec(bucket, 0..3)).prop_map(|(id, kind, buckets)| Group {
-        id: GroupId(id),
+        id: GroupId(u64::from(id)),
         kind,
         buckets,
     })
@@ -347,10 +354,18 @@ pub(crate) fn operation() -> impl Strategy<Value = Operation> {
         },
     );
     let port = select(vec![0, 1, 2, 3, 4, 0xffff, u32::MAX]).prop_map(PortId);
-    let state = any::<(bool, bool)>().prop_map(|(is_up, floods)| PortState { is_up, floods });
+    let state = any::<(bool, bool)>().prop_map(|(is_up, floods)| PortState {
+        is_up,
+        floods,
+        peer: None,
+    });
     let station = (select(vec![0, 7, 4096]), select(vec![2_u64, 3, 1 << 48]));
     let moved = (station, prop::option::of(port.clone())).prop_map(|((vlan, mac), port)| MacMove {
-        station: Station { vlan, mac },
+        station: Station {
+            bridge: BridgeId::default(),
+            vlan,
+            mac,
+        },
         port,
     });
     prop_oneof![
@@ -363,7 +378,7 @@ pub(crate) fn operation() -> impl Strategy<Value = Operation> {
         1 => (selector(), target()).prop_map(|(one, two)| Operation::DeleteLeading(one, two)),
         1 => Just(Operation::DeleteAll),
         2 => group().prop_map(Operation::SetGroup),
-        1 => (1..5_u32).prop_map(|group| Operation::DeleteGroup(GroupId(group))),
+        1 => (1..5_u32).prop_map(|group| Operation::DeleteGroup(GroupId(group.into()))),
         1 => (port.clone(), state).prop_map(|(port, state)| Operation::SetPort(port, state)),
         1 => port.prop_map(Operation::DeletePort),
         1 => misses().prop_map(Operation::SetMisses),

@@ -21,8 +21,8 @@ use thalweg_openflow::message::port::{PortMod, config};
 use thalweg_openflow::message::switch::{TableMod, table_config};
 use thalweg_openflow::{ErrorCode, Refusal, Version, refuse};
 use thalweg_pipeline::{
-    Change, ChangeError, Delta, Flow, Labels, Miss, Operation, PortState, Revision, RuleId,
-    Selector, TableId,
+    BridgeId, Change, ChangeError, Delta, Flow, Labels, Miss, Operation, PortState, Revision,
+    RuleId, Selector, TableId,
 };
 
 use super::cursor::{stats_of, target};
@@ -218,6 +218,23 @@ fn says_misses(version: Version) -> bool {
     matches!(version, Version::V11 | Version::V12)
 }
 
+/// The table of a change of flow entries; `None` for all.
+fn table(asked: &FlowMod) -> Result<Option<TableId>, Refusal> {
+    Ok(match asked.table {
+        ALL_TABLES if asked.command != FlowCommand::Add => None,
+        ALL_TABLES => Some(TableId(0)),
+        table if table < TABLES => Some(TableId(table.into())),
+        TABLES => {
+            let what = "table 254 is the switch's own";
+            return Err(refuse(ErrorCode::OFPBRC_EPERM, what));
+        }
+        table => {
+            let what = format!("there is no table {table}");
+            return Err(refuse(ErrorCode::OFPFMFC_BAD_TABLE_ID, what));
+        }
+    })
+}
+
 /// A change of flow entries.
 fn flow(version: Version, asked: &FlowMod) -> Result<Operation, Refusal> {
     if asked.buffer.is_some() {
@@ -235,24 +252,13 @@ fn flow(version: Version, asked: &FlowMod) -> Result<Operation, Refusal> {
         let what = format!("a rule of table {} goes to no later table", asked.table);
         return Err(refuse(ErrorCode::OFPBIC_BAD_TABLE_ID, what));
     }
-    let table = match asked.table {
-        ALL_TABLES if is_deletion || asked.command != FlowCommand::Add => None,
-        ALL_TABLES => Some(TableId(0)),
-        table if table < TABLES => Some(TableId(table)),
-        TABLES => {
-            let what = "table 254 is the switch's own";
-            return Err(refuse(ErrorCode::OFPBRC_EPERM, what));
-        }
-        table => {
-            let what = format!("there is no table {table}");
-            return Err(refuse(ErrorCode::OFPFMFC_BAD_TABLE_ID, what));
-        }
-    };
+    let table = table(asked)?;
     let is_strict = matches!(
         asked.command,
         FlowCommand::ModifyStrict | FlowCommand::DeleteStrict
     );
     let selector = |matching| Selector {
+        bridge: BridgeId::default(),
         table,
         strict_priority: is_strict.then_some(asked.priority),
         cookie: (asked.cookie_mask != 0).then_some((asked.cookie, asked.cookie_mask)),
@@ -413,7 +419,7 @@ impl Switch {
                             table_config::MISS_DROP => Miss::Drop,
                             _ => Miss::Controller,
                         };
-                        desk.misses.tables.insert(TableId(table), miss);
+                        desk.misses.tables.insert(TableId(table.into()), miss);
                     }
                 }
                 self.follow_misses();

@@ -13,7 +13,7 @@ use thalweg_openflow::message::port::PortNumber;
 use thalweg_openflow::{ErrorCode, Refusal, refuse};
 use thalweg_packet::Instant;
 use thalweg_pipeline::{
-    Counters, GroupId, Output, Pipeline, RuleId, Selector, TableId, Target, Version,
+    BridgeId, Counters, GroupId, Output, Pipeline, RuleId, Selector, TableId, Target, Version,
 };
 
 use super::convert;
@@ -63,13 +63,14 @@ pub(super) struct Snapshot {
 pub(super) fn selector(request: &FlowStatsRequest) -> Result<(Selector, Target), Refusal> {
     let table = match request.table {
         ALL_TABLES => None,
-        table if table <= TABLES => Some(TableId(table)),
+        table if table <= TABLES => Some(TableId(table.into())),
         table => {
             let what = format!("there is no table {table}");
             return Err(refuse(ErrorCode::OFPBRC_BAD_TABLE_ID, what));
         }
     };
     let selector = Selector {
+        bridge: BridgeId::default(),
         table,
         matching: convert::matching::matching(&request.matching)?,
         strict_priority: None,
@@ -82,7 +83,7 @@ pub(super) fn selector(request: &FlowStatsRequest) -> Result<(Selector, Target),
 pub(super) fn target(port: PortNumber, group: u32) -> Target {
     Target {
         output: output_to(port),
-        group: (group != ANY_GROUP).then_some(GroupId(group)),
+        group: (group != ANY_GROUP).then_some(GroupId(group.into())),
     }
 }
 
@@ -203,7 +204,7 @@ pub(super) fn stats_of(
         flags |= if is_set { flag } else { 0 };
     }
     Some(FlowStats {
-        table: rule.table.0,
+        table: rule.table.number(),
         duration: duration(now - rule.created_at),
         priority: rule.precedence.priority(),
         idle_timeout_s: rule.idle_timeout_s,

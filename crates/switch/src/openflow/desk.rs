@@ -227,7 +227,7 @@ fn flow_removed(removal: &Removal) -> FlowRemoved {
     let flow = &removal.flow;
     FlowRemoved {
         is_nicira: false,
-        table: Some(flow.table.0),
+        table: Some(flow.table.number()),
         priority: flow.priority,
         cookie: flow.cookie,
         reason: reason_number(removal.reason),

@@ -50,7 +50,7 @@ impl<'a> Overlay<'a> {
     /// # Errors
     /// With OpenFlow's error for what is wrong.
     pub(super) fn change(&mut self, asked: &GroupMod) -> Result<Vec<Operation>, Refusal> {
-        let id = GroupId(asked.group);
+        let id = GroupId(asked.group.into());
         if asked.command == GroupCommand::Delete {
             return self.delete(asked.group);
         }
@@ -73,7 +73,7 @@ impl<'a> Overlay<'a> {
             (GroupCommand::InsertBucket, Some(known)) => insert(asked, known)?,
             (GroupCommand::RemoveBucket, Some(known)) => remove(asked, known)?,
             (_, None) | (GroupCommand::Delete, _) => {
-                let what = format!("there is no group {}", id.0);
+                let what = format!("there is no group {}", id.number());
                 return Err(refuse(ErrorCode::OFPGMFC_UNKNOWN_GROUP, what));
             }
         };
@@ -85,7 +85,7 @@ impl<'a> Overlay<'a> {
     fn delete(&mut self, group: u32) -> Result<Vec<Operation>, Refusal> {
         let gone = match group {
             ALL_GROUPS => self.ids(),
-            group => vec![GroupId(group)],
+            group => vec![GroupId(group.into())],
         };
         let operations = gone.into_iter().map(|id| {
             self.changed.insert(id, None);
@@ -100,7 +100,10 @@ fn check_buckets(group: &Group) -> Result<(), Refusal> {
     let mut ids: Vec<u32> = group.buckets.iter().map(|bucket| bucket.id).collect();
     ids.sort_unstable();
     if ids.windows(2).any(|pair| pair[0] == pair[1]) {
-        let what = format!("two buckets of group {} have the same number", group.id.0);
+        let what = format!(
+            "two buckets of group {} have the same number",
+            group.id.number()
+        );
         return Err(refuse(ErrorCode::OFPGMFC_BUCKET_EXISTS, what));
     }
     if group.kind == GroupKind::Indirect && group.buckets.len() != 1 {
@@ -146,7 +149,7 @@ fn remove(asked: &GroupMod, mut known: Group) -> Result<Group, Refusal> {
 fn place_of(group: &Group, bucket: u32) -> Result<usize, Refusal> {
     let place = group.buckets.iter().position(|known| known.id == bucket);
     let unknown = || {
-        let what = format!("group {} has no bucket {bucket}", group.id.0);
+        let what = format!("group {} has no bucket {bucket}", group.id.number());
         refuse(ErrorCode::OFPGMFC_UNKNOWN_BUCKET, what)
     };
     place.ok_or_else(unknown)

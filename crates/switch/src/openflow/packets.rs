@@ -43,7 +43,7 @@ pub(super) fn event_of(fields: &[FieldDescriptor], packet: Received) -> PacketEv
             total_length: u32::try_from(notice.total_len_bytes).unwrap_or(u32::MAX),
             buffer: None,
             reason: notice.reason.number(),
-            table: Some(sender.map_or(0, |sender| sender.table.0)),
+            table: Some(sender.map_or(0, |sender| sender.table.number())),
             cookie: sender.and_then(|sender| sender.cookie),
             metadata: Match { conditions },
             userdata: Bytes::from(notice.userdata.to_vec()),

@@ -11,7 +11,7 @@ use thalweg_openflow::message::switch::{TableDesc, TableFeatures, TableStats};
 use thalweg_openflow::message::{Reply, Request};
 use thalweg_openflow::{ErrorCode, Refusal, Version, refuse};
 use thalweg_packet::PortId;
-use thalweg_pipeline::{GroupId, TableId};
+use thalweg_pipeline::GroupId;
 
 use super::convert::groups::description;
 use super::convert::matching::{port_id, port_number};
@@ -113,13 +113,13 @@ fn tables(switch: &mut Switch) -> Vec<TableStats> {
     let pipeline = switch.pipeline();
     let mut active = [0; TABLES as usize];
     for (_, rule) in pipeline.rules(pipeline.version()) {
-        if let Some(count) = active.get_mut(usize::from(rule.table.0)) {
+        if let Some(count) = active.get_mut(usize::from(rule.table.number())) {
             *count += 1;
         }
     }
     let mut lookups = [(0, 0); TABLES as usize];
-    for (TableId(table), asked, matched) in pipeline.table_counters() {
-        if let Some(counts) = lookups.get_mut(usize::from(table)) {
+    for (table, asked, matched) in pipeline.table_counters() {
+        if let Some(counts) = lookups.get_mut(usize::from(table.number())) {
             *counts = (asked, matched);
         }
     }
@@ -281,7 +281,7 @@ fn group_descriptions(switch: &Switch, group: u32) -> Vec<GroupDesc> {
     let pipeline = switch.pipeline();
     let groups = pipeline.groups(pipeline.version());
     groups
-        .filter(|known| group == ALL_GROUPS || known.id == GroupId(group))
+        .filter(|known| group == ALL_GROUPS || known.id == GroupId(group.into()))
         .map(|known| description(known))
         .collect()
 }
@@ -291,7 +291,7 @@ fn group_statistics(switch: &mut Switch, group: u32) -> Vec<GroupStats> {
     let now = switch.now();
     let pipeline = switch.pipeline();
     let groups = pipeline.groups(pipeline.version());
-    let groups = groups.filter(|known| group == ALL_GROUPS || known.id == GroupId(group));
+    let groups = groups.filter(|known| group == ALL_GROUPS || known.id == GroupId(group.into()));
     let rows = groups.map(|known| {
         let counters = pipeline.group_counters(known.id);
         let counters = counters.cloned().unwrap_or_default();
@@ -306,7 +306,7 @@ fn group_statistics(switch: &mut Switch, group: u32) -> Vec<GroupStats> {
             .as_ref()
             .and_then(|desk| desk.groups.get(&known.id));
         GroupStats {
-            group: known.id.0,
+            group: known.id.number(),
             references: pipeline.users_of(known.id),
             counts: counts(counters.group),
             duration: duration(now - made_at.copied().unwrap_or(thalweg_packet::Instant::ZERO)),

@@ -11,14 +11,29 @@ use rand_pcg::Pcg64Mcg;
 use thalweg_datapath::{EntryView, EvictReason, MaintainerKind};
 use thalweg_packet::{Instant, Layout, Packet, PortId, standard};
 use thalweg_pipeline::{
-    Action, Change, Effect, Group, GroupKind, Miss, Misses, Operation, Output, Pipeline, PortState,
-    RuleId, StepKind, TableId, Translation, text, translate,
+    Action, BridgeId, Change, Effect, Group, GroupKind, Miss, Misses, Operation, Output, Pipeline,
+    PortState, RuleId, StepKind, TableId, Translation, text, translate,
 };
 use thalweg_switch::{Config, Engine};
 use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
 
 /// Keys of a region tried after each change, for each entry checked.
 const TRIES: usize = 3;
+
+/// The second bridge of pipelines that have two.
+const OTHER: BridgeId = BridgeId(1);
+
+/// The first bridge's end of the patch between them; the other end has the same number.
+const PATCH: PortId = PortId(3);
+
+fn in_other_bridge(change: &Change) -> Change {
+    let operations = change.operations.iter();
+    Change {
+        operations: operations
+            .map(|operation| operation.in_bridge(OTHER))
+            .collect(),
+    }
+}
 
 /// An engine with a random pipeline, and the results of brute force so far.
 pub(crate) struct Bench {
@@ -55,6 +70,9 @@ impl Bench {
         config.datapath.maintainer = kind;
         config.datapath.seed = seed;
         config.pipeline.seed = seed;
+        // Every third pipeline has two bridges with a patch between them.
+        let has_bridges = seed % 3 == 1;
+        config.pipeline.bridges = has_bridges;
         config.datapath.megaflow.entries = [60, 200][seed as usize % 2];
         let mut engine = Engine::new(config).expect("a sound configuration");
         for port in 1..=shape.ports {
@@ -68,8 +86,28 @@ impl Bench {
             .collect();
         for text in [groups, rules.rules_text()] {
             let read = text::parse_rules("random", &text).expect("generated text is right");
-            let loaded = engine.apply(&read.into_change(), Instant::ZERO);
+            let change = read.into_change();
+            let loaded = engine.apply(&change, Instant::ZERO);
             loaded.expect("generated rules are right");
+            if has_bridges {
+                let loaded = engine.apply(&in_other_bridge(&change), Instant::ZERO);
+                loaded.expect("they are right in each bridge");
+            }
+        }
+        if has_bridges {
+            let ends = [PATCH, OTHER.port(PATCH.0 as u16)];
+            let ports = (1..=4).map(|port| OTHER.port(port)).chain([PATCH]);
+            for port in ports {
+                let place = ends.iter().position(|end| *end == port);
+                let state = PortState {
+                    is_up: true,
+                    floods: true,
+                    peer: place.map(|place| ends[1 - place]),
+                };
+                let change = Change::one(Operation::SetPort(port, state));
+                let made = engine.apply(&change, Instant::ZERO);
+                made.expect("ports can be added");
+            }
         }
         Bench {
             engine,
@@ -84,10 +122,17 @@ impl Bench {
     }
 
     pub(crate) fn sample(&mut self, count: usize) -> Vec<Packet> {
+        let has_bridges = self.engine.pipeline().has_bridges();
         let packet = |_| {
             let random = self.packets.next_packet();
             let mut packet = Packet::from_bytes(&random.bytes);
-            packet.set_received(PortId(random.in_port), Instant::ZERO);
+            let port = PortId(random.in_port);
+            let is_there = has_bridges && self.random.random_ratio(1, 3);
+            let port = match is_there {
+                true => OTHER.port(port.0 as u16),
+                false => port,
+            };
+            packet.set_received(port, Instant::ZERO);
             packet
         };
         (0..count).map(packet).collect()
@@ -147,7 +192,12 @@ impl Bench {
             }),
             _ => None,
         };
-        change.map_or_else(|| self.next_changes(), |change| vec![change])
+        let changes = change.map_or_else(|| self.next_changes(), |change| vec![change]);
+        let is_there = self.engine.pipeline().has_bridges() && self.random.random_ratio(1, 2);
+        match is_there {
+            true => changes.iter().map(in_other_bridge).collect(),
+            false => changes,
+        }
     }
 
     pub(crate) fn change(&mut self) {
@@ -231,6 +281,11 @@ impl Bench {
         let state = PortState {
             is_up: self.random.random_ratio(2, 3),
             floods: self.random.random_ratio(2, 3),
+            peer: match port == PATCH && self.engine.pipeline().has_bridges() {
+                // In the other bridge this is a patch to itself.
+                true => Some(OTHER.port(PATCH.0 as u16)),
+                false => None,
+            },
         };
         Change::one(Operation::SetPort(port, state))
     }

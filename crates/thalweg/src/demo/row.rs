@@ -178,7 +178,7 @@ impl Row {
             })
         });
         let traversals = measured.traversals.iter().map(|view| {
-            let tables: Vec<u8> = view.tables.iter().map(|table| table.0).collect();
+            let tables: Vec<u8> = view.tables.iter().map(|table| table.number()).collect();
             json!({ "tables": tables, "entries": view.entries })
         });
         let work = self.work();

@@ -151,7 +151,7 @@ pub(super) fn traversals(rows: &[Row]) -> Table {
     let all = rows_with_traversals(rows).flat_map(|row| &row.measured.traversals);
     let ways: BTreeSet<&[TableId]> = all.map(|view| &view.tables[..]).collect();
     for way in ways {
-        let numbers: Vec<u8> = way.iter().map(|table| table.0).collect();
+        let numbers: Vec<u8> = way.iter().map(|table| table.number()).collect();
         let entries = rows_with_traversals(rows).map(|row| {
             let views = row.measured.traversals.iter();
             let views = views.filter(|view| view.tables == way);

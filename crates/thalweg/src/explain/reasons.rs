@@ -124,7 +124,7 @@ fn readers(
         let mask = layout.get(&read.bits, field).unwrap_or(0) & mask;
         (mask != 0).then(|| {
             let (table, rule) = match read.step.kind {
-                StepKind::Lookup { table, rule } => (Some(table.0), rule),
+                StepKind::Lookup { table, rule } => (Some(table.number()), rule),
                 StepKind::Resumption { rule } => (None, rule),
                 _ => (None, None),
             };

@@ -58,7 +58,7 @@ pub(super) fn report(pipeline: &Pipeline, trace: &Trace, dropped: &[u64]) -> Vec
         _ => None,
     });
     let inputs = trace.inputs().iter().map(|input| match input {
-        Input::Group(group) => simple("group", format!("group {} changes", group.0)),
+        Input::Group(group) => simple("group", format!("group {} changes", group.number())),
         Input::Port(port) => simple(
             "port",
             format!("port {port} comes or goes, or its link does"),
@@ -119,8 +119,8 @@ fn of_lookup(
     };
     TouchReport {
         kind: "table",
-        what: format!("table {}: {what}", table.0),
-        table: Some(table.0),
+        what: format!("table {}: {what}", table.number()),
+        table: Some(table.number()),
         above_priority: winner.map(|winner| winner.priority),
         meets: Some(meets),
     }

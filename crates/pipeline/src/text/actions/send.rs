@@ -148,7 +148,7 @@ fn resubmit(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Action> {
 /// Reads a table's number.
 pub(in crate::text) fn table_id(line: &Line<'_>, part: &str) -> Parsed<TableId> {
     match line.integer::<u8>(part) {
-        Ok(table) if table <= MAX_TABLE => Ok(TableId(table)),
+        Ok(table) if table <= MAX_TABLE => Ok(TableId(table.into())),
         _ => Err(line.value(part, "a table (0 to 254)")),
     }
 }
@@ -156,7 +156,7 @@ pub(in crate::text) fn table_id(line: &Line<'_>, part: &str) -> Parsed<TableId> 
 /// Reads a group's number.
 pub(in crate::text) fn group_id(line: &Line<'_>, part: &str) -> Parsed<GroupId> {
     match line.integer::<u32>(part)? {
-        group if group <= MAX_GROUP => Ok(GroupId(group)),
+        group if group <= MAX_GROUP => Ok(GroupId(group.into())),
         _ => Err(line.value(part, "a group (0 to 4294967040)")),
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn list(out: Out<'_, '_>, actions: &[Action], shape: Option<Shape>) -
 fn action(out: Out<'_, '_>, action: &Action, shape: Option<Shape>) -> fmt::Result {
     match action {
         Action::Output(target) => output(out, target, shape),
-        Action::Group(group) => write!(out, "group:{}", group.0),
+        Action::Group(group) => write!(out, "group:{}", group.number()),
         Action::SetField(writes) => set_field(out, writes, shape),
         Action::Move {
             source,
@@ -122,7 +122,7 @@ fn control(out: Out<'_, '_>, action: &Action) -> fmt::Result {
             out.write_str("resubmit(")?;
             in_port.map_or(Ok(()), |in_port| port(out, in_port))?;
             match table {
-                Some(table) => write!(out, ",{})", table.0),
+                Some(table) => write!(out, ",{})", table.number()),
                 None => out.write_str(",)"),
             }
         }
@@ -140,7 +140,7 @@ fn control(out: Out<'_, '_>, action: &Action) -> fmt::Result {
             }
             Ok(())
         }
-        Action::Goto(table) => write!(out, "goto_table:{}", table.0),
+        Action::Goto(table) => write!(out, "goto_table:{}", table.number()),
         _ => Ok(()),
     }
 }

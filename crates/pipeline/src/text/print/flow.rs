@@ -36,7 +36,7 @@ impl fmt::Display for Flow {
         if self.cookie != 0 {
             write!(f, "cookie={:#x}{gap}", self.cookie)?;
         }
-        write!(f, "table={}", self.table.0)?;
+        write!(f, "table={}", self.table.number())?;
         if self.idle_timeout_s != 0 {
             write!(f, "{gap}idle_timeout={}", self.idle_timeout_s)?;
         }
@@ -73,7 +73,7 @@ impl fmt::Display for Group {
             GroupKind::Indirect => "indirect",
             GroupKind::FastFailover => "ff",
         };
-        write!(f, "group_id={},type={word}", self.id.0)?;
+        write!(f, "group_id={},type={word}", self.id.number())?;
         if let GroupKind::Select(selection) = &self.kind {
             write_selection(f, selection)?;
         }
@@ -131,7 +131,7 @@ fn write_bucket(f: &mut fmt::Formatter<'_>, bucket: &Bucket, usual_weight: u16) 
         write!(f, "watch_port:{port},")?;
     }
     if let Some(group) = bucket.watch_group {
-        write!(f, "watch_group:{},", group.0)?;
+        write!(f, "watch_group:{},", group.number())?;
     }
     f.write_str("actions=")?;
     actions::list(f, &bucket.actions, None)

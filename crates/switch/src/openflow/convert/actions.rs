@@ -46,7 +46,7 @@ pub(in crate::openflow) fn of_instructions(
         });
     }
     if let Some(table) = asked.goto {
-        actions.push(Action::Goto(TableId(table)));
+        actions.push(Action::Goto(TableId(table.into())));
     }
     Ok(actions.into())
 }
@@ -118,7 +118,7 @@ impl Reader {
             Of::Output { port, max_length } => return output(*port, *max_length),
             Of::OutputField { source, .. } => Action::Output(Output::Field(subfield(*source)?)),
             Of::Controller(options) => controller(options)?,
-            Of::Group(group) => Action::Group(GroupId(*group)),
+            Of::Group(group) => Action::Group(GroupId((*group).into())),
             Of::SetVlanVid { id, adds_tag } => set_vlan(Some(*id & 0xfff), None, *adds_tag),
             Of::SetVlanPcp { priority, adds_tag } => set_vlan(None, Some(*priority & 7), *adds_tag),
             Of::StripVlan => Action::PopVlan,
@@ -143,7 +143,9 @@ impl Reader {
                 with_ct: false,
             } => Action::Resubmit {
                 in_port: (*port != PortNumber::IN_PORT).then(|| port_id(*port)),
-                table: table.filter(|table| *table != 0xff).map(TableId),
+                table: table
+                    .filter(|table| *table != 0xff)
+                    .map(|table| TableId(table.into())),
             },
             Of::Clone(nested) => {
                 let outside = self.shape;

@@ -34,7 +34,7 @@ pub(in crate::openflow) fn group(
     };
     let buckets = buckets.iter().map(|asked| bucket(asked, &kind));
     Ok(Group {
-        id: GroupId(id),
+        id: GroupId(id.into()),
         buckets: buckets.collect::<Result<_, _>>()?,
         kind,
     })
@@ -53,7 +53,7 @@ pub(in crate::openflow) fn bucket(
         id: asked.id,
         weight: asked.weight.unwrap_or(u16::from(is_select)),
         watch_port: (asked.watch_port != PortNumber::ANY).then(|| port_id(asked.watch_port)),
-        watch_group: (asked.watch_group != ANY_GROUP).then_some(GroupId(asked.watch_group)),
+        watch_group: (asked.watch_group != ANY_GROUP).then_some(GroupId(asked.watch_group.into())),
         actions: actions_of(&asked.actions)?.into(),
         max_length: max_length(&asked.actions),
     })
@@ -111,11 +111,11 @@ pub(in crate::openflow) fn description(group: &Group) -> of_group::GroupDesc {
         id: bucket.id,
         weight: is_select.then_some(bucket.weight),
         watch_port: bucket.watch_port.map_or(PortNumber::ANY, port_number),
-        watch_group: bucket.watch_group.map_or(ANY_GROUP, |group| group.0),
+        watch_group: bucket.watch_group.map_or(ANY_GROUP, |group| group.number()),
         actions: of_list(&bucket.actions, bucket.max_length),
     });
     of_group::GroupDesc {
-        group: group.id.0,
+        group: group.id.number(),
         kind,
         buckets: buckets.collect(),
         selection,

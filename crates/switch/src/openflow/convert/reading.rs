@@ -25,7 +25,7 @@ pub(in crate::openflow) fn instructions(
             Action::ClearActions => told.clear = true,
             Action::WriteActions(set) => told.write = Some(list(set, &mut shape)),
             Action::WriteMetadata { value, mask } => told.metadata = Some((*value, *mask)),
-            Action::Goto(table) => told.goto = Some(table.0),
+            Action::Goto(table) => told.goto = Some(table.number()),
             action => told.apply.push(of_one(action, &mut shape)),
         }
     }
@@ -69,7 +69,7 @@ fn tell(action: &Action, shape: &mut Shape) -> of_action::Action {
     use of_action::Action as Of;
     match action {
         Action::Output(output) => tell_output(output, shape),
-        Action::Group(group) => Of::Group(group.0),
+        Action::Group(group) => Of::Group(group.number()),
         Action::SetField(writes) => set_field(writes, shape),
         Action::Move {
             source,
@@ -106,7 +106,7 @@ fn tell(action: &Action, shape: &mut Shape) -> of_action::Action {
         Action::DecMplsTtl => Of::DecMplsTtl,
         Action::Resubmit { in_port, table } => Of::Resubmit {
             port: in_port.map_or(PortNumber::IN_PORT, port_number),
-            table: table.map(|table| table.0),
+            table: table.map(|table| table.number()),
             with_ct: false,
         },
         Action::Clone(nested) => Of::Clone(list(nested, &mut shape.clone())),

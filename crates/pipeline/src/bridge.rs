@@ -1,0 +1,236 @@
+//! Bridges: several switches in one pipeline.
+//!
+//! A pipeline made with [`crate::Config::bridges`] holds the tables, groups, ports and stations
+//! of many bridges. They share one version, so a change of one bridge is a version of all, and
+//! a remembered answer covers a packet's way through several of them.
+//!
+//! ```text
+//!   PortId   bridge << 16 | port      (ports have 16 bits, as in Open vSwitch)
+//!   TableId  bridge << 8  | table
+//!   GroupId  bridge << 32 | group
+//! ```
+//!
+//! Bridge 0 has the numbers of a pipeline without bridges. [`Flow::in_bridge`] and its likes
+//! move what was written for one switch into a bridge, and back out for who reads it.
+//!
+//! A port may be one end of a patch ([`crate::PortState::peer`]). What is sent to it enters the
+//! peer's bridge at once, in the same walk: without registers, metadata and stack, and with an
+//! action set of its own. What the other bridge does to the packet ends with it
+//! (`patch_port_output` in Open vSwitch).
+//!
+//! 1. The upper half of `in_port` is the bridge that a walk is in.
+
+use thalweg_packet::{PortId, standard as f};
+
+use crate::action::{Action, Actions, GroupId, Output, TableId, Write};
+use crate::change::{Operation, Revision, Selector, Target};
+use crate::flow::{Flow, Group};
+use crate::mac::Station;
+use crate::matching::Match;
+use crate::pipeline::Pipeline;
+
+/// A bridge's number in its pipeline.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct BridgeId(pub u16);
+
+impl BridgeId {
+    /// The bridge that a port belongs to.
+    pub fn of_port(port: PortId) -> BridgeId {
+        BridgeId((port.0 >> 16) as u16)
+    }
+
+    /// The port with this number in the bridge.
+    pub fn port(self, number: u16) -> PortId {
+        PortId(u32::from(self.0) << 16 | u32::from(number))
+    }
+
+    /// The table with this number in the bridge.
+    pub fn table(self, number: u8) -> TableId {
+        TableId(u32::from(self.0) << 8 | u32::from(number))
+    }
+
+    /// The group with this number in the bridge.
+    pub fn group(self, number: u32) -> GroupId {
+        GroupId(u64::from(self.0) << 32 | u64::from(number))
+    }
+
+    fn move_port(self, port: PortId) -> PortId {
+        self.port(port.0 as u16)
+    }
+
+    fn move_actions(self, actions: &[Action]) -> Actions {
+        actions
+            .iter()
+            .map(|action| self.move_action(action))
+            .collect()
+    }
+
+    fn move_action(self, action: &Action) -> Action {
+        match action {
+            Action::Output(Output::Port(port)) => {
+                Action::Output(Output::Port(self.move_port(*port)))
+            }
+            Action::Group(group) => Action::Group(self.group(group.number())),
+            Action::SetField(writes) => {
+                Action::SetField(writes.iter().map(|write| self.move_write(*write)).collect())
+            }
+            Action::Resubmit { in_port, table } => Action::Resubmit {
+                in_port: in_port.map(|port| self.move_port(port)),
+                table: table.map(|table| self.table(table.number())),
+            },
+            Action::Clone(nested) => Action::Clone(self.move_actions(nested)),
+            Action::WriteActions(nested) => Action::WriteActions(self.move_actions(nested)),
+            Action::Goto(table) => Action::Goto(self.table(table.number())),
+            _ => action.clone(),
+        }
+    }
+
+    /// A write over the whole input port names a port of the bridge.
+    fn move_write(self, write: Write) -> Write {
+        if write.field != f::IN_PORT || write.mask >> 16 == 0 {
+            return write;
+        }
+        let port = self.move_port(PortId(write.value as u32));
+        Write {
+            value: port.0.into(),
+            mask: u32::MAX.into(),
+            ..write
+        }
+    }
+
+    fn move_match(self, matching: &Match) -> Match {
+        let mut moved = Match::default();
+        for term in matching.terms() {
+            let mut term = *term;
+            if term.field == f::IN_PORT {
+                term.value = self.move_port(PortId(term.value as u32)).0.into();
+            }
+            moved
+                .add(term.field, term.value, term.mask)
+                .expect("a field occurs once");
+        }
+        moved
+    }
+}
+
+impl Pipeline {
+    /// Whether its ports and tables belong to bridges.
+    pub fn has_bridges(&self) -> bool {
+        self.config.bridges
+    }
+}
+
+impl TableId {
+    /// The table's number in its bridge.
+    pub fn number(self) -> u8 {
+        self.0 as u8
+    }
+
+    /// The table's place in a list of all tables of all bridges.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The table's bridge.
+    pub fn bridge(self) -> BridgeId {
+        BridgeId((self.0 >> 8) as u16)
+    }
+}
+
+impl GroupId {
+    /// The group's number in its bridge.
+    pub fn number(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// The group's bridge.
+    pub fn bridge(self) -> BridgeId {
+        BridgeId((self.0 >> 32) as u16)
+    }
+}
+
+impl Flow {
+    /// The same rule in another bridge.
+    pub fn in_bridge(&self, bridge: BridgeId) -> Flow {
+        Flow {
+            table: bridge.table(self.table.number()),
+            matching: bridge.move_match(&self.matching),
+            actions: bridge.move_actions(&self.actions),
+            ..self.clone()
+        }
+    }
+}
+
+impl Group {
+    /// The same group in another bridge.
+    pub fn in_bridge(&self, bridge: BridgeId) -> Group {
+        let mut group = self.clone();
+        group.id = bridge.group(self.id.number());
+        for bucket in &mut group.buckets {
+            bucket.actions = bridge.move_actions(&bucket.actions);
+            bucket.watch_port = bucket.watch_port.map(|port| bridge.move_port(port));
+            bucket.watch_group = bucket.watch_group.map(|group| bridge.group(group.number()));
+        }
+        group
+    }
+}
+
+impl Selector {
+    /// The rules of another bridge that are as these. All tables are all of the bridge's.
+    fn in_bridge(&self, bridge: BridgeId) -> Selector {
+        Selector {
+            table: self.table.map(|table| bridge.table(table.number())),
+            bridge,
+            matching: bridge.move_match(&self.matching),
+            ..self.clone()
+        }
+    }
+}
+
+impl Operation {
+    /// The same operation on another bridge; what tables do without a rule
+    /// ([`Operation::SetMisses`]) is said for all bridges.
+    pub fn in_bridge(&self, bridge: BridgeId) -> Operation {
+        let station = |station: Station| Station { bridge, ..station };
+        match self {
+            Operation::Add(flow) => Operation::Add(flow.in_bridge(bridge)),
+            Operation::AddChecked(flow) => Operation::AddChecked(flow.in_bridge(bridge)),
+            Operation::Modify(selector, actions) => {
+                Operation::Modify(selector.in_bridge(bridge), bridge.move_actions(actions))
+            }
+            Operation::Revise(revision) => Operation::Revise(Box::new(Revision {
+                selector: revision.selector.in_bridge(bridge),
+                actions: bridge.move_actions(&revision.actions),
+                otherwise: revision
+                    .otherwise
+                    .as_ref()
+                    .map(|flow| flow.in_bridge(bridge)),
+                ..(**revision).clone()
+            })),
+            Operation::Delete(selector) => Operation::Delete(selector.in_bridge(bridge)),
+            Operation::DeleteLeading(selector, target) => {
+                let output = target.output.clone().map(|output| match output {
+                    Output::Port(port) => Output::Port(bridge.move_port(port)),
+                    output => output,
+                });
+                let group = target.group.map(|group| bridge.group(group.number()));
+                let target = Target { output, group };
+                Operation::DeleteLeading(selector.in_bridge(bridge), target)
+            }
+            Operation::DeleteAll => Operation::Delete(Selector::default().in_bridge(bridge)),
+            Operation::SetGroup(group) => Operation::SetGroup(group.in_bridge(bridge)),
+            Operation::DeleteGroup(group) => Operation::DeleteGroup(bridge.group(group.number())),
+            Operation::SetPort(port, state) => Operation::SetPort(bridge.move_port(*port), *state),
+            Operation::DeletePort(port) => Operation::DeletePort(bridge.move_port(*port)),
+            Operation::SetMisses(misses) => Operation::SetMisses(misses.clone()),
+            Operation::MoveMacs(moves) => {
+                let mut moves = moves.clone();
+                for moved in &mut moves {
+                    moved.station = station(moved.station);
+                    moved.port = moved.port.map(|port| bridge.move_port(port));
+                }
+                Operation::MoveMacs(moves)
+            }
+        }
+    }
+}
