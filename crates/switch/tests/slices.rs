@@ -343,7 +343,7 @@ fn a_group_that_is_replaced_counts_from_the_slice_in_which_the_version_moves() {
 
 #[test]
 fn every_repair_has_its_kind_counted_and_its_history_kept() {
-    let mut bench = bench(MaintainerKind::Incremental, 4, 8);
+    let mut bench = bench(MaintainerKind::Incremental, 5, 8);
     bench.forward(300);
     let mut taken = 0;
     for _ in 0..60 {
