@@ -23,7 +23,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 16] = [
+pub const TARGETS: [Target; 17] = [
     Target {
         name: "capture",
         run: targets::capture::run,
@@ -55,6 +55,10 @@ pub const TARGETS: [Target; 16] = [
     Target {
         name: "openflow_session",
         run: targets::openflow_session::run,
+    },
+    Target {
+        name: "ovsdb",
+        run: targets::ovsdb::run,
     },
     Target {
         name: "p4",

@@ -8,6 +8,7 @@ pub mod forward;
 pub mod frame;
 pub mod openflow;
 pub mod openflow_session;
+pub mod ovsdb;
 pub mod p4;
 pub mod p4runtime;
 pub mod plan;

@@ -12,9 +12,10 @@ use super::Finding;
 use crate::workspace::Workspace;
 
 const PREFIX: &str = "thalweg-";
-const TABLE: [(&str, &[&str]); 20] = [
+const TABLE: [(&str, &[&str]); 21] = [
     ("packet", &[]),
     ("openflow", &[]),
+    ("ovsdb", &[]),
     ("classifier", &["packet"]),
     ("io", &["packet"]),
     ("v2p", &["packet"]),
