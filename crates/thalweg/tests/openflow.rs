@@ -82,6 +82,20 @@ impl Switch {
         lines(&self.ok(version, &["--no-stats", "dump-flows"], &[]))
     }
 
+    /// Waits until the rules are these.
+    fn wait_for_flows(&self, expected: &[&str]) {
+        let begun = Instant::now();
+        loop {
+            let flows = self.flows("OpenFlow13");
+            if flows == expected {
+                return;
+            }
+            let is_early = begun.elapsed() < Duration::from_secs(20);
+            assert!(is_early, "{flows:?} is not {expected:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     fn write(&self, name: &str, text: &str) -> String {
         let path = self.folder.path().join(name);
         std::fs::write(&path, text).expect("it is written");
@@ -575,6 +589,38 @@ fn packets_without_a_rule_go_where_the_version_or_the_table_says() {
     assert!(!told.contains("in_port=5"), "{told}");
     let told = new.wait_for("FLOW_MONITOR");
     assert!(!told.contains("PACKET_IN"), "{told}");
+    switch.stop();
+}
+
+#[test]
+fn a_switch_that_stands_alone_forwards_until_a_controller_is_back() {
+    let switch = Switch::start("fail_mode = \"standalone\"");
+    assert_eq!(switch.flows("OpenFlow13"), ["priority=0 actions=NORMAL"]);
+    switch.ok("OpenFlow13", &["del-flows"], &[]);
+    assert_eq!(switch.flows("OpenFlow13"), [""; 0]);
+    switch.stop();
+
+    // The controller's address exists, and no program answers there.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let address = listener.local_addr().expect("it is bound");
+    drop(listener);
+    let switch = Switch::start(&format!(
+        "fail_mode = \"standalone\"\nlisten = [\"punix:br0.mgmt\"]\n\
+         controllers = [\"tcp:{address}\"]\nprobe_interval_us = 100_000\n\
+         max_backoff_us = 1_000_000"
+    ));
+    switch.ok("OpenFlow13", &["add-flow"], &["priority=7,actions=drop"]);
+    let own = "cookie=0x7468616c77656700, priority=0 actions=NORMAL";
+    let theirs = "priority=7 actions=drop";
+    switch.wait_for_flows(&[own, theirs]);
+    let listener = std::net::TcpListener::bind(address).expect("the address is free again");
+    let (mut controller, _) = listener.accept().expect("the switch connects");
+    // A hello of OpenFlow 1.3, and nothing more.
+    let hello = [4, 0, 0, 8, 0, 0, 0, 1];
+    std::io::Write::write_all(&mut controller, &hello).expect("the switch reads");
+    switch.wait_for_flows(&[theirs]);
+    drop((controller, listener));
+    switch.wait_for_flows(&[own, theirs]);
     switch.stop();
 }
 

@@ -13,7 +13,7 @@ use super::{FailMode, OpenFlowConfig};
 use crate::openflow::agent::Agent;
 use crate::openflow::target::{Change, Target, Transaction};
 
-/// Marks the rule of the switch's own, so that only it is removed.
+/// Marks the rule that goes when a controller is back, so that only it is removed.
 const COOKIE: u64 = 0x7468_616c_7765_6700;
 /// Probe intervals without a controller before the switch helps itself.
 const INTERVALS: u32 = 3;
@@ -24,6 +24,8 @@ const DEFAULT_INTERVAL: Duration = Duration::from_secs(5);
 pub(super) struct Standalone {
     mode: FailMode,
     patience: Duration,
+    /// The rule's cookie. Without controllers it is a rule like others, as in Open vSwitch.
+    cookie: u64,
     /// When there was a controller last.
     seen_at: Duration,
     /// Whether the rule is there.
@@ -42,6 +44,7 @@ impl Standalone {
             } else {
                 Duration::ZERO
             },
+            cookie: if has_controllers { COOKIE } else { 0 },
             seen_at: Duration::ZERO,
             is_active: false,
         }
@@ -67,7 +70,7 @@ impl Standalone {
         };
         let transaction = Transaction {
             version: Version::V13,
-            changes: vec![Change::Flow(Box::new(rule(command)))],
+            changes: vec![Change::Flow(Box::new(rule(command, self.cookie)))],
         };
         let done = agent.target().change(Arc::new([transaction]));
         if done.iter().all(Result::is_ok) {
@@ -77,14 +80,14 @@ impl Standalone {
 }
 
 /// The rule that forwards like a learning switch what no other rule matches.
-fn rule(command: FlowCommand) -> FlowMod {
+fn rule(command: FlowCommand, cookie: u64) -> FlowMod {
     let is_removal = command == FlowCommand::DeleteStrict;
     FlowMod {
         is_nicira: false,
         command,
         table: 0,
-        new_cookie: COOKIE,
-        cookie: COOKIE,
+        new_cookie: cookie,
+        cookie,
         cookie_mask: if is_removal { u64::MAX } else { 0 },
         idle_timeout_s: 0,
         hard_timeout_s: 0,
