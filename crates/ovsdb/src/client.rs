@@ -163,6 +163,8 @@ pub struct DatabaseCounters {
     pub connections: u64,
     /// Updates that were applied, those of all rows among them.
     pub updates: u64,
+    /// Times that the server sent all rows.
+    pub resyncs: u64,
     /// Transactions that were sent.
     pub transactions: u64,
     /// Messages that nothing waited for: of ended monitors, of unknown kind.
@@ -585,13 +587,13 @@ impl DatabaseClient {
                 // Without a transaction there is nothing that it could have found.
                 true if self.last.is_none() => return Err(NONSENSE),
                 true => self.replica.apply(form, updates)?,
-                false => self.replica.resync(form, updates)?,
+                false => self.resync(form, updates)?,
             };
             self.set_last(last);
             changes
         } else {
             self.last = None;
-            self.replica.resync(form, result)?
+            self.resync(form, result)?
         };
         self.counters.updates += 1;
         if let Some(connection) = &mut self.connection {
@@ -599,6 +601,11 @@ impl DatabaseClient {
         }
         self.events.push_back(DatabaseEvent::Synced(changes));
         Ok(())
+    }
+
+    fn resync(&mut self, form: UpdateForm, rows: &Value) -> Result<Vec<RowChange>, ReplicaError> {
+        self.counters.resyncs += 1;
+        self.replica.resync(form, rows)
     }
 
     /// A server that keeps no history names every transaction zero.

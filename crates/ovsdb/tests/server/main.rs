@@ -30,6 +30,7 @@ fn run(program: &str, arguments: &[&str], folder: &Path) -> String {
     let mut command = Command::new(program);
     command
         .args(arguments)
+        .current_dir(folder)
         .env("OVS_RUNDIR", folder)
         .env("OVS_LOGDIR", folder);
     let output = command
@@ -42,13 +43,17 @@ fn run(program: &str, arguments: &[&str], folder: &Path) -> String {
 
 impl Server {
     fn new() -> Server {
+        Server::of(&["create", "conf.db", SCHEMA])
+    }
+
+    /// A server of a cluster of one, which keeps a history of its transactions.
+    fn with_history() -> Server {
+        Server::of(&["create-cluster", "conf.db", SCHEMA, "unix:raft"])
+    }
+
+    fn of(create: &[&str]) -> Server {
         let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("conf.db");
-        run(
-            "ovsdb-tool",
-            &["create", path.to_str().expect("text"), SCHEMA],
-            folder.path(),
-        );
+        run("ovsdb-tool", create, folder.path());
         let mut server = Server {
             folder,
             child: None,
@@ -65,6 +70,7 @@ impl Server {
         let child = Command::new("ovsdb-server")
             .args(["--no-chdir", "-vconsole:off", &remote, &control])
             .arg(path.join("conf.db"))
+            .current_dir(path)
             .env("OVS_RUNDIR", path)
             .stderr(Stdio::null())
             .spawn();
@@ -486,6 +492,30 @@ fn what_the_server_refuses_is_told_with_its_reason() {
         assert!(text.starts_with(reason), "{text}");
     }
     assert_eq!(server.dump(), before);
+}
+
+#[test]
+fn a_server_with_a_history_tells_only_what_is_new() {
+    let server = Server::with_history();
+    // The server keeps no more history than rows: the last transaction is a small part of them.
+    for bridge in ["br0", "br1", "br2", "br3"] {
+        server.vsctl(&["add-br", bridge]);
+    }
+    server.vsctl(&["add-port", "br0", "p1"]);
+    let mut driver = Driver::new(&server);
+    driver.sync();
+    driver.socket = None;
+    driver.client.handle_closed(driver.begin.elapsed());
+    server.vsctl(&["set", "Port", "p1", "tag=7", "--", "add-port", "br0", "p2"]);
+    let changes = driver.sync();
+    // The port and its interface, the bridge, and the tag.
+    assert_eq!(changes.len(), 4, "{changes:?}");
+    assert_eq!(driver.dump(), server.dump());
+    let counters = driver.client.counters();
+    assert_eq!(
+        counters.resyncs, 1,
+        "only the first connection sent all rows"
+    );
 }
 
 #[test]
