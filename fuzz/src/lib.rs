@@ -23,7 +23,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 17] = [
+pub const TARGETS: [Target; 18] = [
     Target {
         name: "capture",
         run: targets::capture::run,
@@ -79,6 +79,10 @@ pub const TARGETS: [Target; 17] = [
     Target {
         name: "rules",
         run: targets::rules::run,
+    },
+    Target {
+        name: "unixctl",
+        run: targets::unixctl::run,
     },
     Target {
         name: "v2p_map",

@@ -44,7 +44,9 @@ fn load() -> Pipeline {
     let rules = rules.unwrap_or_else(|errors| panic!("{errors:#?}"));
     let state = PortState {
         is_up: true,
-        floods: true, peer: None };
+        floods: true,
+        peer: None,
+    };
     let mut change = rules.into_change();
     let ports = (1..=PORTS).map(|port| Operation::SetPort(PortId(port), state));
     change.operations.extend(ports);

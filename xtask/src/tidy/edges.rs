@@ -12,10 +12,11 @@ use super::Finding;
 use crate::workspace::Workspace;
 
 const PREFIX: &str = "thalweg-";
-const TABLE: [(&str, &[&str]); 21] = [
+const TABLE: [(&str, &[&str]); 22] = [
     ("packet", &[]),
     ("openflow", &[]),
     ("ovsdb", &[]),
+    ("vswitchd", &["ovsdb"]),
     ("classifier", &["packet"]),
     ("io", &["packet"]),
     ("v2p", &["packet"]),

@@ -1,0 +1,26 @@
+//! Parts of a daemon in ovs-vswitchd's place.
+//!
+//! - [`unixctl`] is the server's side of `ovs-appctl`: commands with texts as arguments, and
+//!   replies.
+//! - [`vlog`] is the log: its levels, its lines, and the commands that change them.
+//!
+//! Both have no socket, file, clock or thread: what comes in and the time are arguments. Their
+//! texts are those of Open vSwitch 3.1, as its tests compare them.
+//!
+//! ```
+//! use thalweg_vswitchd::unixctl::{ControlCommands, ControlRequest};
+//! use thalweg_vswitchd::vlog::{LogIdentity, LogSettings, VLOG_COMMANDS};
+//!
+//! let mut commands = ControlCommands::new("ovs-vswitchd (Thalweg) 0.1.0");
+//! commands.add(&VLOG_COMMANDS);
+//! let mut log = LogSettings::new(LogIdentity::default(), ["vconn"]);
+//! let request = ControlRequest {
+//!     command: "vlog/set".to_owned(),
+//!     arguments: vec!["vconn:dbg".to_owned()],
+//! };
+//! assert_eq!(log.handle(&request), Some(Ok(String::new())));
+//! assert!(log.list().contains("vconn              DBG        DBG        DBG\n"));
+//! ```
+
+pub mod unixctl;
+pub mod vlog;
