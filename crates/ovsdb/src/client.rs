@@ -39,7 +39,7 @@ use crate::replica::{
     DatabaseReplica, ReplicaError, ReplicaLimits, RowChange, SchemaReport, UpdateForm,
 };
 use crate::schema::{DatabaseSchema, SchemaError};
-use crate::transaction::{Built, DatabaseTransaction, TransactionOutcome};
+use crate::transaction::{Awaited, DatabaseTransaction, TransactionOutcome};
 
 /// Before the first transaction.
 const NO_TRANSACTION: &str = "00000000-0000-0000-0000-000000000000";
@@ -97,7 +97,8 @@ pub enum DatabaseEvent {
     Synced(Vec<RowChange>),
     /// The server's tables changed, and the replica with them.
     Changed(Vec<RowChange>),
-    /// The client holds the lock that it asked for, or does not hold it any more.
+    /// The client holds the lock that it asked for; or it does not, or not any more, as another
+    /// client has it or the connection has ended.
     Lock(bool),
     /// What became of a transaction.
     Finished(TransactionId, TransactionOutcome),
@@ -182,7 +183,7 @@ enum Pending {
     /// Of the lock of this name.
     Lock(String),
     Unlock,
-    Transaction(TransactionId, Built),
+    Transaction(TransactionId, Awaited),
 }
 
 /// Ways to ask for updates, the best first.
@@ -240,7 +241,8 @@ enum Phase {
 #[derive(Clone, Debug)]
 struct Lock {
     name: String,
-    is_held: bool,
+    /// Whether it is held; `None` until the server has said so.
+    is_held: Option<bool>,
 }
 
 #[derive(Debug)]
@@ -250,6 +252,8 @@ struct Connection {
     pending: BTreeMap<u64, Pending>,
     /// The monitor's name; updates of others are of ended ones.
     monitor: String,
+    /// How long to wait before the schema is asked for again.
+    pause: Duration,
 }
 
 /// The client of one database, without its socket.
@@ -307,7 +311,9 @@ impl DatabaseClient {
 
     /// Whether the lock that was asked for is held.
     pub fn has_lock(&self) -> bool {
-        self.lock.as_ref().is_some_and(|lock| lock.is_held)
+        self.lock
+            .as_ref()
+            .is_some_and(|lock| lock.is_held == Some(true))
     }
 
     /// Bytes that wait to be sent; while they are many, the owner reads nothing more.
@@ -337,6 +343,7 @@ impl DatabaseClient {
             phase: Phase::Asking,
             pending: BTreeMap::new(),
             monitor: String::new(),
+            pause: self.config.backoff.min,
         });
         self.request("set_db_change_aware", json!([true]), Pending::Aware);
         self.ask_schema();
@@ -357,7 +364,7 @@ impl DatabaseClient {
                 self.finish(id, TransactionOutcome::TryAgain);
             }
         }
-        self.set_lock_held(false);
+        self.lose_lock();
         self.events.push_back(DatabaseEvent::Closed);
     }
 
@@ -509,8 +516,8 @@ impl DatabaseClient {
                 }
                 Ok(())
             }
-            Pending::Transaction(id, built) => {
-                self.finish(id, built.outcome(&result));
+            Pending::Transaction(id, awaited) => {
+                self.finish(id, awaited.outcome(&result));
                 Ok(())
             }
         }
@@ -532,9 +539,10 @@ impl DatabaseClient {
                 reason,
             }),
             Pending::Schema => {
-                let until = now + self.link.wait();
+                let longest = self.config.backoff.max;
                 if let Some(connection) = &mut self.connection {
-                    connection.phase = Phase::Pausing(until);
+                    connection.phase = Phase::Pausing(now + connection.pause);
+                    connection.pause = (2 * connection.pause).min(longest);
                 }
                 let database = self.config.database.clone();
                 self.tell_fault(DatabaseFault::NoDatabase { database, reason });
@@ -682,7 +690,7 @@ impl DatabaseClient {
         self.unlock();
         self.lock = Some(Lock {
             name: name.to_owned(),
-            is_held: false,
+            is_held: None,
         });
         self.request(method, json!([name]), Pending::Lock(name.to_owned()));
     }
@@ -693,17 +701,25 @@ impl DatabaseClient {
 
     /// Wants no lock any more.
     pub fn unlock(&mut self) {
-        self.set_lock_held(false);
+        self.lose_lock();
         if let Some(lock) = self.lock.take() {
             self.request("unlock", json!([lock.name]), Pending::Unlock);
         }
     }
 
     fn set_lock_held(&mut self, is_held: bool) {
-        let differs = |lock: &&mut Lock| lock.is_held != is_held;
+        let differs = |lock: &&mut Lock| lock.is_held != Some(is_held);
         if let Some(lock) = self.lock.as_mut().filter(differs) {
-            lock.is_held = is_held;
+            lock.is_held = Some(is_held);
             self.events.push_back(DatabaseEvent::Lock(is_held));
+        }
+    }
+
+    /// Forgets what the server said of the lock.
+    fn lose_lock(&mut self) {
+        let said = self.lock.as_mut().and_then(|lock| lock.is_held.take());
+        if said == Some(true) {
+            self.events.push_back(DatabaseEvent::Lock(false));
         }
     }
 
@@ -719,21 +735,21 @@ impl DatabaseClient {
         if self.waiting >= self.config.transactions_max {
             return Err(SubmitError::TooMany(self.config.transactions_max));
         }
-        if self.lock.as_ref().is_some_and(|lock| !lock.is_held) {
+        if self.lock.is_some() && !self.has_lock() {
             return Err(SubmitError::NotLocked);
         }
         self.counters.transactions += 1;
         self.waiting += 1;
         let id = TransactionId(self.counters.transactions);
         let lock = self.lock.as_ref().map(|lock| lock.name.as_str());
-        let built = wanted.build(&self.replica, lock);
-        if built.operations.is_empty() {
+        let (operations, awaited) = wanted.build(&self.replica, lock);
+        if operations.is_empty() {
             self.finish(id, TransactionOutcome::Unchanged);
             return Ok(id);
         }
         let mut params = vec![self.config.database.clone().into()];
-        params.extend(built.operations.iter().cloned());
-        self.request("transact", params.into(), Pending::Transaction(id, built));
+        params.extend(operations);
+        self.request("transact", params.into(), Pending::Transaction(id, awaited));
         Ok(id)
     }
 }

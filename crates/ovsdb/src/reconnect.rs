@@ -96,11 +96,6 @@ impl Reconnect {
             LinkState::Active(_) => None,
         }
     }
-
-    /// The wait after the next failure, at most.
-    pub(crate) fn wait(&self) -> Duration {
-        self.wait.max(self.backoff.min)
-    }
 }
 
 #[cfg(test)]

@@ -223,8 +223,12 @@ impl DatabaseTransaction {
         self.is_aborted = true;
     }
 
-    /// The operations, or none if there is nothing to do.
-    pub(crate) fn build(&self, replica: &DatabaseReplica, lock: Option<&str>) -> Built {
+    /// The operations, or none if there is nothing to do, and what their answer must have.
+    pub(crate) fn build(
+        &self,
+        replica: &DatabaseReplica,
+        lock: Option<&str>,
+    ) -> (Vec<Value>, Awaited) {
         let mut parts = Parts::default();
         for edit in self.edits.values() {
             edit.build(replica, &mut parts);
@@ -239,25 +243,25 @@ impl DatabaseTransaction {
             }));
         }
         if parts.has_none() && !self.is_aborted {
-            return Built::default();
+            return (Vec::new(), Awaited::default());
         }
         let lock = lock.map(|name| json!({"op": "assert", "lock": name}));
         let before = lock.into_iter().chain(parts.waits).chain(parts.writes);
-        let mut operations: Vec<Value> = before.collect();
-        let first_insert = operations.len();
-        let inserts = parts.inserts.len();
-        operations.extend(parts.inserts.into_iter().chain(parts.mutations));
+        let all = before.chain(parts.inserts).chain(parts.mutations);
+        let mut operations: Vec<Value> = all.collect();
         if !self.comment.is_empty() {
             operations.push(json!({"op": "comment", "comment": self.comment}));
         }
         if self.is_aborted {
             operations.push(json!({"op": "abort"}));
         }
-        Built {
-            operations,
-            first_insert,
-            inserts,
-        }
+        let op = |operation: &Value| match operation["op"].as_str() {
+            Some("insert") => Answer::Uuid,
+            Some("update" | "delete" | "mutate") => Answer::Count,
+            _ => Answer::Nothing,
+        };
+        let awaited = Awaited(operations.iter().map(op).collect());
+        (operations, awaited)
     }
 }
 
@@ -276,13 +280,19 @@ impl Parts {
     }
 }
 
-/// What is sent to the server.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Built {
-    pub(crate) operations: Vec<Value>,
-    first_insert: usize,
-    inserts: usize,
+/// What the result of an operation must have (RFC 7047, section 5.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Answer {
+    Nothing,
+    /// Rows; at most one, as each operation is of one row, which may have gone.
+    Count,
+    /// The name of an inserted row.
+    Uuid,
 }
+
+/// What the answer to a transaction must have, for each operation.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Awaited(Vec<Answer>);
 
 impl Edit {
     fn build(&self, replica: &DatabaseReplica, parts: &mut Parts) {
@@ -390,7 +400,7 @@ impl Committed {
     }
 }
 
-impl Built {
+impl Awaited {
     /// Reads the server's answer (RFC 7047, section 4.1.3).
     pub(crate) fn outcome(&self, result: &Value) -> TransactionOutcome {
         let failed = |text: &str| TransactionOutcome::Failed(text.to_owned());
@@ -407,28 +417,30 @@ impl Built {
                 _ => failed(&excerpt(wrong)),
             };
         }
-        if results.len() != self.operations.len() || results.iter().any(Value::is_null) {
+        if results.len() != self.0.len() || results.iter().any(Value::is_null) {
             return failed("the server's answer has not one result for each operation");
         }
-        for (operation, result) in self.operations.iter().zip(results) {
-            // Each update, deletion and mutation is of one row, which may have gone.
-            let is_of_row = matches!(
-                operation["op"].as_str(),
-                Some("update" | "delete" | "mutate")
-            );
-            if is_of_row && integer(&result["count"]).is_none_or(|count| count > 1) {
-                return failed("the server's answer does not count rows");
+        let mut inserted = Vec::new();
+        for (answer, result) in self.0.iter().zip(results) {
+            match answer {
+                Answer::Nothing => {}
+                Answer::Count if integer(&result["count"]).is_some_and(|count| count <= 1) => {}
+                Answer::Count => return failed("the server's answer does not count rows"),
+                Answer::Uuid => match uuid_of(result) {
+                    Some(uuid) => inserted.push(uuid),
+                    None => return failed("the server's answer does not name an inserted row"),
+                },
             }
         }
-        let inserted = &results[self.first_insert..][..self.inserts];
-        let uuid = |result: &Value| match result["uuid"].as_array().map(Vec::as_slice) {
-            Some([tag, Value::String(text)]) if tag == "uuid" => parse_uuid(text),
-            _ => None,
-        };
-        match inserted.iter().map(uuid).collect() {
-            Some(inserted) => TransactionOutcome::Committed(Committed { inserted }),
-            None => failed("the server's answer does not name an inserted row"),
-        }
+        TransactionOutcome::Committed(Committed { inserted })
+    }
+}
+
+/// The row that an operation inserted.
+fn uuid_of(result: &Value) -> Option<Uuid> {
+    match result["uuid"].as_array()?.as_slice() {
+        [tag, Value::String(text)] if tag == "uuid" => parse_uuid(text),
+        _ => None,
     }
 }
 

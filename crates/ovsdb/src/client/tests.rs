@@ -111,6 +111,18 @@ impl Pair {
         });
     }
 
+    /// Lets time pass until something happens.
+    fn wait_for_events(&mut self) -> Vec<DatabaseEvent> {
+        loop {
+            self.now = self.client.tick(self.now).expect("a time to wait for");
+            self.client.tick(self.now);
+            let events = self.run();
+            if !events.is_empty() {
+                return events;
+            }
+        }
+    }
+
     fn tell(&mut self, method: &str, params: Value) -> Vec<DatabaseEvent> {
         let params = params.as_array().expect("a list").clone();
         let method = method.to_owned();
@@ -247,14 +259,21 @@ fn a_database_that_comes_late_is_waited_for() {
         None,
         "the connection stays"
     );
+    // It asks less and less often.
+    let mut waits = Vec::new();
+    for _ in 0..5 {
+        let before = pair.now;
+        let events = pair.wait_for_events();
+        assert!(
+            matches!(&events[..], [DatabaseEvent::Fault(_)]),
+            "{events:?}"
+        );
+        waits.push((pair.now - before).as_secs());
+    }
+    assert_eq!(waits, [1, 2, 4, 8, 8]);
     pair.methods();
-    let due = pair.client.tick(pair.now).expect("it asks again");
-    assert_eq!(due, Duration::from_secs(1));
-    assert_eq!(pair.run(), []);
     pair.schema = schema;
-    pair.now = due;
-    pair.client.tick(pair.now);
-    assert!(synced(&pair.run()) > 0);
+    assert!(synced(&pair.wait_for_events()) > 0);
     assert_eq!(pair.methods(), ["get_schema", "monitor_cond_since"]);
 }
 
@@ -306,7 +325,11 @@ fn a_lock_is_held_lost_and_asked_for_again() {
     let mut pair = Pair::new();
     pair.client.lock("ovs_vswitchd");
     pair.is_locked = false;
-    pair.connect();
+    let events = pair.connect();
+    assert!(
+        events.contains(&DatabaseEvent::Lock(false)),
+        "another has it: {events:?}"
+    );
     assert!(!pair.client.has_lock());
     let mut transaction = DatabaseTransaction::new();
     transaction.insert(port::TABLE);

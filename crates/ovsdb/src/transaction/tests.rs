@@ -55,7 +55,7 @@ fn operations_are_those_of_the_standard() {
     transaction.increment(&root_row, root::CUR_CFG, 2);
     transaction.comment("one");
     transaction.comment("two");
-    let built = transaction.build(&replica, Some("ovs_vswitchd"));
+    let (operations, _) = transaction.build(&replica, Some("ovs_vswitchd"));
     let this = json!([["_uuid", "==", ["uuid", ROW]]]);
     let expected = json!([
         {"op": "assert", "lock": "ovs_vswitchd"},
@@ -74,7 +74,7 @@ fn operations_are_those_of_the_standard() {
             ["other_config", "delete", "old"]]},
         {"op": "comment", "comment": "one\ntwo"},
     ]);
-    assert_eq!(Value::from(built.operations), expected);
+    assert_eq!(Value::from(operations), expected);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn what_is_there_already_is_not_written() {
     transaction.verify(&p1, port::NAME);
     transaction.comment("nothing");
     assert!(transaction.is_empty());
-    assert!(transaction.build(&replica, Some("l")).operations.is_empty());
+    assert!(transaction.build(&replica, Some("l")).0.is_empty());
 }
 
 #[test]
@@ -97,9 +97,8 @@ fn a_deleted_row_is_neither_updated_nor_mutated() {
     transaction.add(&p1, port::TRUNKS, &[7]);
     transaction.delete(&p1);
     transaction.abort();
-    let built = transaction.build(&replica, None);
-    let ops: Vec<&str> = built
-        .operations
+    let (operations, _) = transaction.build(&replica, None);
+    let ops: Vec<&str> = operations
         .iter()
         .filter_map(|op| op["op"].as_str())
         .collect();
@@ -120,11 +119,11 @@ fn columns_that_the_server_lacks_are_left_out() {
     transaction.set(&p1, port::CVLANS, &[3]);
     transaction.add(&p1, port::CVLANS, &[4]);
     transaction.verify(&p1, port::CVLANS);
-    assert!(transaction.build(&replica, None).operations.is_empty());
+    assert!(transaction.build(&replica, None).0.is_empty());
     transaction.set(&p1, port::TAG, None);
-    let built = transaction.build(&replica, None);
-    assert_eq!(built.operations.len(), 1);
-    assert_eq!(built.operations[0]["row"], json!({"tag": ["set", []]}));
+    let (operations, _) = transaction.build(&replica, None);
+    assert_eq!(operations.len(), 1);
+    assert_eq!(operations[0]["row"], json!({"tag": ["set", []]}));
 }
 
 #[test]
@@ -140,8 +139,8 @@ fn outcomes_are_those_of_the_standard() {
     transaction.verify(&p1, port::TAG);
     transaction.set(&p1, port::TAG, None);
     let new = transaction.insert(port::TABLE);
-    let built = transaction.build(&replica, Some("l"));
-    let outcome = |result: Value| built.outcome(&result);
+    let (_, awaited) = transaction.build(&replica, Some("l"));
+    let outcome = |result: Value| awaited.outcome(&result);
     let failed = |text: &str| TransactionOutcome::Failed(text.to_owned());
     let inserted = json!({"uuid": ["uuid", OTHER]});
     let done = outcome(json!([{}, {}, {"count": 1}, inserted]));

@@ -112,7 +112,9 @@ fn the_session_is_one_that_works() {
         .collect();
     assert_eq!(
         kinds,
-        ["schema", "synced", "lock", "changed", "finished", "no lock"]
+        [
+            "no lock", "schema", "synced", "lock", "changed", "finished", "no lock"
+        ]
     );
     for piece in [1, 2, 3, 7, 64] {
         assert_eq!(heard(&bytes, piece), events);
