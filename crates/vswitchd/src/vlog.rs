@@ -10,7 +10,8 @@
 //!
 //! Where it departs from Open vSwitch: a field in a pattern is padded to at most
 //! [`FIELD_MAX`] bytes, so that a pattern cannot take the memory; a pattern that ends within a
-//! field or within braces is taken as if they were closed; `%Z` in a time is an offset.
+//! field or within braces is taken as if they were closed; in a time, `%Z` is an offset, and a
+//! field with a width is left as it is.
 //!
 //! References: ovs-appctl(8), "LOGGING COMMANDS" and "PATTERN".
 

@@ -216,6 +216,6 @@ impl RpcChannel {
             self.end(ChannelEnd::Silent);
             return None;
         }
-        Some(self.last_input + interval)
+        Some(self.last_input.saturating_add(interval))
     }
 }

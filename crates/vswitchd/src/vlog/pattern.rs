@@ -132,15 +132,23 @@ fn time(since_epoch: Duration, offset_seconds: i32, format: &str) -> String {
     let since = TimeDelta::from_std(since_epoch).unwrap_or_default();
     let utc = DateTime::<Utc>::UNIX_EPOCH.checked_add_signed(since);
     let offset = FixedOffset::east_opt(offset_seconds).unwrap_or_else(|| Utc.fix());
-    let items: Vec<Item<'_>> = StrftimeItems::new(format).collect();
-    let text = match utc {
-        Some(utc) if !items.contains(&Item::Error) => {
-            let local = utc.with_timezone(&offset);
-            local.format_with_items(items.into_iter()).to_string()
+    let local = utc.unwrap_or_default().with_timezone(&offset);
+    let mut text = String::new();
+    let mut rest = format;
+    while let Some(start) = rest.find('%') {
+        text += &rest[..start];
+        let (field, after) = rest[start..].split_at(field_len(&rest[start..]));
+        rest = after;
+        // Other calendars and digits are those of the C locale: the same.
+        let plain = field.replace(['E', 'O'], "");
+        let items: Vec<Item<'_>> = StrftimeItems::new(&plain).collect();
+        match items.contains(&Item::Error) {
+            // What strftime does not know is left as it is.
+            true => text += field,
+            false => text += &local.format_with_items(items.into_iter()).to_string(),
         }
-        // What strftime does not know is left as it is.
-        _ => format.to_owned(),
-    };
+    }
+    text += rest;
     let millis = format!("{:03}", since_epoch.subsec_millis());
     let mut digits = millis.chars();
     let digit = |letter| match letter {
@@ -151,4 +159,12 @@ fn time(since_epoch: Duration, offset_seconds: i32, format: &str) -> String {
         }
     };
     text.chars().map(digit).collect()
+}
+
+/// The length of a field that begins with `%`: flags, a modifier and a letter.
+fn field_len(text: &str) -> usize {
+    let is_before = |letter: &char| "-_0EO".contains(*letter);
+    let before = text.chars().skip(1).take_while(is_before).count();
+    let letter = text[1 + before..].chars().next();
+    1 + before + letter.map_or(0, char::len_utf8)
 }

@@ -53,6 +53,7 @@ impl Real {
             .env("OVS_RUNDIR", folder.path())
             .env("OVS_LOGDIR", folder.path())
             .env("OVS_SYSLOG_METHOD", "null")
+            .env("TZ", "UTC0")
             .arg(format!("--unixctl={}", folder.path().join("ctl").display()))
             .arg(empty_database(folder.path()))
             .stderr(Stdio::null())
@@ -69,6 +70,16 @@ impl Real {
 
     fn socket(&self) -> PathBuf {
         self.folder.path().join("ctl")
+    }
+
+    /// What it wrote last of all; a message may have several lines.
+    fn last_lines(&self) -> String {
+        let log = std::fs::read_to_string(self.folder.path().join("log"));
+        let log = log.expect("it has a log");
+        let begin = log.rfind("\n17").or_else(|| log.rfind("\n18"));
+        log[begin.expect("a line") + 1..]
+            .trim_end_matches('\n')
+            .to_owned()
     }
 
     /// The last line of its log.
@@ -311,5 +322,49 @@ fn lines_are_as_a_real_server_writes_them() {
                 .collect()
         };
         assert_eq!(same(&real.last_line()), same(&own), "{pattern}");
+    }
+}
+
+/// Formats of times, one for each letter that strftime(3) has in the C locale.
+const TIMES: [&str; 8] = [
+    "%Y-%m-%d %H:%M:%S.### %T %F %R %s",
+    "%a %A %b %B %h %e %j %y %C %u %w",
+    "%U %W %V %G %g %I %p %P %k %l %M",
+    "%D %c|%x|%X|%r|%n|%t|%%|#|##|####|#x#",
+    "%z %h %e %T.###",
+    "%Ey %Od",
+    "%Q %",
+    "%-d %_d %0e",
+];
+
+#[test]
+fn times_are_as_a_real_server_writes_them() {
+    let real = Real::start();
+    let socket = real.socket();
+    let mut log = settings_of(&real);
+    let unixctl = log.module("unixctl").expect("every server has it");
+    output(&socket, &["vlog/set", "unixctl:file:dbg"]);
+    for format in TIMES {
+        // The line says its own time.
+        let spec = format!("PATTERN:file:%D{{%s ###}}|%D{{{format}}}|%d{{%z {format}}}");
+        output(&socket, &["vlog/set", &spec]);
+        log.set(&spec).expect("it is right");
+        output(&socket, &["vlog/enable-rate-limit"]);
+        let said = real.last_lines();
+        let (time, _) = said.split_once('|').expect("it begins with the time");
+        let (seconds, millis) = time.split_once(' ').expect("two numbers");
+        let number = |text: &str| text.parse::<u64>().expect("a number");
+        let moment = LogMoment {
+            since_epoch: Duration::from_millis(number(seconds) * 1000 + number(millis)),
+            ..LogMoment::default()
+        };
+        let record = LogRecord {
+            module: unixctl,
+            level: LogLevel::Debug,
+            thread: "",
+            text: "",
+        };
+        let own = log.line(LogDestination::File, &record, &moment);
+        assert_eq!(own, said, "{format}");
     }
 }
