@@ -9,6 +9,7 @@
 
 mod bundle;
 mod connection;
+mod continuation;
 mod flow;
 mod group;
 mod meter;

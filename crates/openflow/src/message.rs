@@ -4,6 +4,7 @@ mod table;
 
 pub mod bundle;
 pub mod connection;
+pub mod continuation;
 pub mod flow;
 pub mod group;
 pub mod meter;

@@ -140,15 +140,6 @@ pub(super) fn decode_properties(
     Ok(packet)
 }
 
-/// The reason as a version knows it: those of OpenFlow 1.4 are an action before it.
-fn told_reason(version: Version, told: u8) -> u8 {
-    match told {
-        reason::NO_MATCH | reason::ACTION | reason::INVALID_TTL => told,
-        _ if version >= Version::V14 => told,
-        _ => reason::ACTION,
-    }
-}
-
 /// Writes a packet-in in its format.
 pub(super) fn put_in(version: Version, packet: &PacketIn, writer: &mut Writer) {
     match packet.format {
@@ -157,26 +148,26 @@ pub(super) fn put_in(version: Version, packet: &PacketIn, writer: &mut Writer) {
         PacketInFormat::Standard => {}
     }
     let total = u16::try_from(packet.total_length).unwrap_or(u16::MAX);
-    let reason = told_reason(version, packet.reason);
+    let told = reason::told(version, packet.reason);
     let in_port = packet.metadata.in_port().unwrap_or(PortNumber::ANY);
     writer.u32(packet.buffer.unwrap_or(NO_BUFFER));
     match version {
         Version::V10 => {
             writer.u16(total);
             writer.u16(in_port.to_u16().unwrap_or(u16::MAX));
-            writer.u8(reason);
+            writer.u8(told);
             writer.u8(0);
         }
         Version::V11 => {
             writer.u32(in_port.0);
             writer.u32(in_port.0);
             writer.u16(total);
-            writer.u8(reason);
+            writer.u8(told);
             writer.u8(packet.table.unwrap_or(0));
         }
         _ => {
             writer.u16(total);
-            writer.u8(reason);
+            writer.u8(told);
             writer.u8(packet.table.unwrap_or(0));
             if version >= Version::V13 {
                 writer.u64(packet.cookie.unwrap_or(u64::MAX));
@@ -191,7 +182,7 @@ pub(super) fn put_in(version: Version, packet: &PacketIn, writer: &mut Writer) {
 fn put_nx_in(version: Version, packet: &PacketIn, writer: &mut Writer) {
     writer.u32(packet.buffer.unwrap_or(NO_BUFFER));
     writer.u16(u16::try_from(packet.total_length).unwrap_or(u16::MAX));
-    writer.u8(told_reason(version, packet.reason));
+    writer.u8(reason::told(version, packet.reason));
     writer.u8(packet.table.unwrap_or(0));
     writer.u64(packet.cookie.unwrap_or(u64::MAX));
     let at = writer.len();
@@ -222,8 +213,8 @@ pub(super) fn put_properties(version: Version, packet: &PacketIn, writer: &mut W
             writer.u64(cookie);
         });
     }
-    let reason = told_reason(version, packet.reason);
-    property::encode(REASON, writer, |writer| writer.u8(reason));
+    let told = reason::told(version, packet.reason);
+    property::encode(REASON, writer, |writer| writer.u8(told));
     property::encode(METADATA, writer, |writer| {
         packet.metadata.encode_entries(Some(version), writer);
     });

@@ -28,7 +28,8 @@ pub struct PacketIn {
     pub metadata: Match,
     /// Bytes of the action that sent it (`NXT_PACKET_IN2`).
     pub userdata: Bytes,
-    /// What lets the packet go on (`NXT_PACKET_IN2`, `NXT_RESUME`).
+    /// What lets the packet go on (`NXT_PACKET_IN2`, `NXT_RESUME`): the bytes of a
+    /// [`PacketContinuation`](super::continuation::PacketContinuation).
     pub continuation: Option<Bytes>,
 }
 
@@ -46,6 +47,8 @@ pub enum PacketInFormat {
 
 /// Why a packet is sent to a controller (`OFPR_*`).
 pub mod reason {
+    use crate::version::Version;
+
     /// No rule matched.
     pub const NO_MATCH: u8 = 0;
     /// An action sent it.
@@ -58,6 +61,20 @@ pub mod reason {
     pub const GROUP: u8 = 4;
     /// A packet-out sent it (OpenFlow 1.4 and later).
     pub const PACKET_OUT: u8 = 5;
+    /// An action of a table-miss entry sent it. No message has this number: see [`told`].
+    pub const MISS_ENTRY: u8 = 6;
+
+    /// The reason as a version knows it: before OpenFlow 1.4 many are an action, and a
+    /// table-miss entry is one before 1.3 (Open vSwitch's `encode_packet_in_reason`).
+    pub fn told(version: Version, reason: u8) -> u8 {
+        match reason {
+            NO_MATCH | ACTION | INVALID_TTL => reason,
+            MISS_ENTRY if version >= Version::V13 => NO_MATCH,
+            MISS_ENTRY => ACTION,
+            _ if version >= Version::V14 => reason,
+            _ => ACTION,
+        }
+    }
 }
 
 /// A packet from a controller (`OFPT_PACKET_OUT`).
