@@ -22,6 +22,7 @@ use thalweg_control::openflow::{
     Agent, AgentLimits, ConnectionConfig, ConnectionKind, OpenFlowConfig, OpenFlowServer, Version,
     Versions,
 };
+use thalweg_openflow::message::continuation::PacketContinuation;
 use thalweg_openflow::message::flow::{FlowStats, FlowStatsRequest};
 use thalweg_openflow::message::packet::PacketIn;
 use thalweg_openflow::message::port::PortDesc;
@@ -76,7 +77,7 @@ impl Target for Empty {
         Err(refuse(ErrorCode::OFPBRC_BAD_STAT, "it has nothing to tell"))
     }
 
-    fn resume(&mut self, _packet: PacketIn) -> Result<(), Refusal> {
+    fn resume(&mut self, _packet: PacketIn, _: PacketContinuation) -> Result<(), Refusal> {
         Ok(())
     }
 

@@ -94,6 +94,9 @@ pub enum Output {
         reason: PacketInReason,
         /// Bytes that come back with the packet; empty for most.
         userdata: Box<[u8]>,
+        /// Whether the walk stops here. The controller gets the whole packet, and what is left
+        /// of the walk in a [`crate::Continuation`] that lets the packet go on.
+        pause: bool,
     },
     /// To the switch's own network stack (`LOCAL`).
     Local,
@@ -111,6 +114,18 @@ impl Output {
             controller_id: 0,
             reason: PacketInReason::Action,
             userdata: Box::default(),
+            pause: false,
+        }
+    }
+
+    /// Whether this sends to the controller in a way that only Open vSwitch's own actions can
+    /// say (`controller(...)`), not OpenFlow's output.
+    pub(crate) fn is_extended(&self) -> bool {
+        match self {
+            Output::Controller { max_len_bytes, .. } => {
+                *self != Output::to_controller(*max_len_bytes)
+            }
+            _ => false,
         }
     }
 

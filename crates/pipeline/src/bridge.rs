@@ -25,6 +25,7 @@ use thalweg_packet::{PortId, standard as f};
 use crate::action::{Action, Actions, GroupId, Output, TableId, Write};
 use crate::change::{Operation, Revision, Selector, Target};
 use crate::flow::{Flow, Group};
+use crate::interpret::Continuation;
 use crate::mac::Station;
 use crate::matching::Match;
 use crate::pipeline::Pipeline;
@@ -161,6 +162,22 @@ impl Flow {
     }
 }
 
+impl Continuation {
+    /// The same rest of a walk in another bridge.
+    pub fn in_bridge(&self, bridge: BridgeId) -> Continuation {
+        let mut moved = self.clone();
+        for list in &mut moved.lists {
+            list.table = bridge.table(list.table.number());
+            list.actions = bridge.move_actions(&list.actions);
+        }
+        moved.action_set = bridge.move_actions(&moved.action_set);
+        if let Some((table, _)) = &mut moved.end {
+            *table = bridge.table(table.number());
+        }
+        moved
+    }
+}
+
 impl Group {
     /// The same group in another bridge.
     pub fn in_bridge(&self, bridge: BridgeId) -> Group {
@@ -223,6 +240,7 @@ impl Operation {
             Operation::SetPort(port, state) => Operation::SetPort(bridge.move_port(*port), *state),
             Operation::DeletePort(port) => Operation::DeletePort(bridge.move_port(*port)),
             Operation::SetMisses(misses) => Operation::SetMisses(misses.clone()),
+            Operation::Foresee(actions) => Operation::Foresee(bridge.move_actions(actions)),
             Operation::MoveMacs(moves) => {
                 let mut moves = moves.clone();
                 for moved in &mut moves {

@@ -103,6 +103,9 @@ pub enum Operation {
     SetMisses(Arc<Misses>),
     /// Records stations that `normal` has seen at a port, or forgets them.
     MoveMacs(Vec<MacMove>),
+    /// Brings into the key what a list of actions reads that no rule has. Without it, a
+    /// controller's own list meets absent headers and zeros. The list may be a bucket's.
+    Foresee(crate::action::Actions),
 }
 
 /// A modification as OpenFlow asks for it.

@@ -17,10 +17,13 @@
 //! 3. [`Effect::Recirculate`] is the last effect of its list: the packet, as it is then, is
 //!    looked up again.
 
+use std::sync::Arc;
+
 use thalweg_packet::{FieldDescriptor, FieldId, Headers, Packet, PacketPool, PortId, Rewriter};
 
 use crate::action::TableId;
 use crate::drops::{DropReason, Drops};
+use crate::interpret::Continuation;
 use crate::mac::Station;
 
 /// Why a packet goes to the controller (OpenFlow 1.5.1, section 7.4.1).
@@ -38,10 +41,17 @@ pub enum PacketInReason {
     ActionSet,
     /// A group's bucket asked for it.
     Group,
+    /// The action of a packet-out asked for it.
+    PacketOut,
+    /// An action of a table-miss rule asked for it: one of priority 0 that matches everything.
+    /// OpenFlow 1.3 and later call it [`PacketInReason::NoMatch`], earlier versions
+    /// [`PacketInReason::Action`].
+    MissRule,
 }
 
 impl PacketInReason {
-    /// OpenFlow's number of the reason (`OFPR_*`).
+    /// OpenFlow's number of the reason (`OFPR_*`); 6, which no message has, for
+    /// [`PacketInReason::MissRule`].
     pub fn number(self) -> u8 {
         match self {
             PacketInReason::TableMiss | PacketInReason::NoMatch => 0,
@@ -49,6 +59,8 @@ impl PacketInReason {
             PacketInReason::InvalidTtl => 2,
             PacketInReason::ActionSet => 3,
             PacketInReason::Group => 4,
+            PacketInReason::PacketOut => 5,
+            PacketInReason::MissRule => 6,
         }
     }
 }
@@ -60,8 +72,11 @@ pub struct Sender {
     pub table: TableId,
     /// The rule's cookie; `None` without a rule.
     pub cookie: Option<u64>,
-    /// The registers that are not zero, and the metadata.
-    pub registers: Box<[(FieldId, u128)]>,
+    /// What the packet has besides its bytes and is not zero: registers, metadata, the fields
+    /// of a tunnel; the input port only if an action has written it.
+    pub fields: Box<[(FieldId, u128)]>,
+    /// What lets the packet go on, if the walk was paused.
+    pub continuation: Option<Arc<Continuation>>,
 }
 
 /// What the controller is told along with a packet (OpenFlow 1.5.1, section 7.4.1).
@@ -172,7 +187,10 @@ impl Effect {
                 userdata, sender, ..
             } => {
                 let of_sender = sender.as_ref().map_or(0, |sender| {
-                    std::mem::size_of_val(&**sender) + std::mem::size_of_val(&*sender.registers)
+                    let continuation = sender.continuation.as_ref();
+                    std::mem::size_of_val(&**sender)
+                        + std::mem::size_of_val(&*sender.fields)
+                        + continuation.map_or(0, |continuation| continuation.heap_bytes())
                 });
                 userdata.len() + of_sender
             }

@@ -26,6 +26,8 @@
 //!    VLAN tag above one that was not looked at. Such an action is followed by a recirculation
 //!    before anything else is read. The rest of the walk is frozen into a [`Continuation`]
 //!    that continues from a new parse.
+//! 5. An output to the controller may pause the walk. Its rest is frozen in the same way, and
+//!    the controller gets it with the packet.
 //!
 //! Semantics follow OpenFlow 1.5.1, and Open vSwitch (`ofproto-dpif-xlate.c`) where the
 //! standard leaves room. Departures: a write to an absent header is not done at all (Open
@@ -34,6 +36,7 @@
 //! each with an example that is checked against Open vSwitch.
 
 mod action_set;
+mod frozen;
 mod groups;
 mod lists;
 mod normal;
@@ -49,12 +52,12 @@ use std::sync::Arc;
 
 use thalweg_classifier::{RuleId, Version};
 
-use crate::action::{Action, Actions, TableId};
+use crate::action::{Action, TableId};
 pub use crate::drops::DropReason;
 use crate::effect::Effect;
 use crate::pipeline::Pipeline;
-use crate::state::Lifted;
 use crate::trace::Trace;
+pub use frozen::{Author, Continuation, FrozenList};
 pub use shortcut::Shortcut;
 pub(crate) use spare::Spare;
 use walk::Lookups;
@@ -78,21 +81,6 @@ pub const MAX_EFFECTS: usize = 4096;
 /// Most bytes on a walk's stack when it looks up further. Each subfield takes one byte more
 /// than its bits (Open vSwitch's bound on `ctx->stack`).
 pub const MAX_STACK_BYTES: usize = 65_536;
-
-/// A frozen walk that continues after another parse.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Continuation {
-    /// The remaining actions, resubmits and goto included.
-    pub actions: Actions,
-    /// The action set.
-    pub action_set: Actions,
-    /// The registers' words.
-    pub registers: Box<[u64]>,
-    /// Bits saved by `push`.
-    pub(crate) stack: Box<[Lifted]>,
-    /// The rule whose actions were interrupted, if any.
-    pub rule: Option<RuleId>,
-}
 
 /// The result of a walk.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -218,7 +206,8 @@ impl Walker {
 
 /// Resumes a frozen walk, with the current key of the packet.
 ///
-/// `version` is that at which the walk began, or one with the same answer to the packet.
+/// A walk frozen for another parse resumes at the version at which it began, or one with the
+/// same answer to the packet; a walk that a controller paused resumes at any.
 ///
 /// # Panics
 /// If the key is shorter than the layout's ingress words, or the continuation's registers are

@@ -36,13 +36,16 @@ pub use flow::{
     Bucket, DEFAULT_PRIORITY, Flow, Group, GroupKind, HashedField, Labels, PortState, Selection,
     SelectionMethod,
 };
-pub use interpret::{Continuation, Memory, Shortcut, Translation, Walker, resume, translate};
+pub use interpret::{
+    Author, Continuation, FrozenList, Memory, Shortcut, Translation, Walker, resume, translate,
+};
 pub use mac::{MacMove, MacTable, Station};
 pub use matching::{Contradiction, Match, Term};
 pub use miss::{Miss, Misses};
 pub use pipeline::{Config, Counters, GroupCounters, Pipeline, RULES_MAX, Rule};
 pub use prepare::{Delta, Plan, Progress};
 pub use reference::{Beginning, MAX_PASSES, Pass, Passes, forward};
+pub use state::Lifted;
 pub use thalweg_classifier::{BuiltIndex, IndexJob, Tending};
 pub use thalweg_classifier::{ClassifierKind, UnknownClassifier};
 pub use thalweg_classifier::{Precedence, RuleId, Version};

@@ -14,9 +14,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use thalweg_classifier::Version;
-use thalweg_packet::{FieldId, FrameError, Headers, Packet, Receipt};
+use thalweg_packet::{FieldId, FrameError, Headers, Packet, Receipt, standard as f};
 
 use crate::action::Actions;
+use crate::bridge::BridgeId;
 use crate::effect::{Outbox, run};
 use crate::interpret::{Continuation, Translation, resume, translate, translate_from};
 use crate::pipeline::Pipeline;
@@ -105,23 +106,43 @@ impl<'a> Passes<'a> {
         Passes { beginning, ..self }
     }
 
-    /// Begins with these actions instead of the first table; registers begin with these values.
+    /// Begins with these actions instead of the first table, and with these values of
+    /// registers, metadata and tunnel fields.
     ///
     /// This is what OpenFlow's packet-out asks for (OpenFlow 1.5.1, section 7.3.6).
-    pub fn with_actions(mut self, actions: Actions, registers: &[(FieldId, u128)]) -> Passes<'a> {
-        // A field that no rule reads has no place, and no reader misses it.
-        let layout = self.pipeline.layout();
-        let known = registers
-            .iter()
-            .filter(|(field, _)| layout.slot(*field).is_some());
-        self.beginning.registers = known.copied().collect();
-        let continuation = Continuation {
-            actions,
-            action_set: Actions::from([]),
-            registers: self.first_registers().into(),
-            stack: Box::default(),
-            rule: None,
+    pub fn with_actions(self, actions: Actions, fields: &[(FieldId, u128)]) -> Passes<'a> {
+        let in_port = self.waiting.front().map(|(_, packet)| packet.in_port());
+        let bridge = match in_port {
+            Some(port) if self.pipeline.has_bridges() => BridgeId::of_port(port),
+            _ => BridgeId::default(),
         };
+        let continuation = Continuation {
+            is_packet_out: true,
+            ..Continuation::of_list(actions, bridge.table(0))
+        };
+        self.with_continuation(continuation, fields)
+    }
+
+    /// Begins in the middle of a walk that was paused. `fields` are registers, metadata and
+    /// tunnel fields; those that it does not name are zero.
+    pub fn with_continuation(
+        mut self,
+        mut continuation: Continuation,
+        fields: &[(FieldId, u128)],
+    ) -> Passes<'a> {
+        let layout = self.pipeline.layout();
+        self.beginning = Beginning::default();
+        for &(field, value) in fields {
+            match field {
+                f::TUN_ID => self.beginning.tunnel_id = value as u64,
+                f::TUN_SRC => self.beginning.tunnel_source = value as u32,
+                f::TUN_DST => self.beginning.tunnel_destination = value as u32,
+                // A field that no rule reads has no place, and no reader misses it.
+                _ if layout.slot(field).is_none() => {}
+                _ => self.beginning.registers.push((field, value)),
+            }
+        }
+        continuation.registers = self.first_registers().into();
         if let Some((first, _)) = self.waiting.front_mut() {
             *first = Some(Arc::new(continuation));
         }

@@ -51,17 +51,43 @@ pub(crate) struct Snapshot {
     sources: Vec<u16>,
 }
 
-/// Bits that were saved, with their provenance.
+/// Bits that were saved by `push`, with their provenance.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Lifted {
+pub struct Lifted {
     value: Vec<bool>,
     provenance: Vec<Provenance>,
 }
 
 impl Lifted {
+    /// Constant bits, from a big-endian number of whole bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Lifted {
+        let bytes = bytes.iter().rev();
+        let value: Vec<bool> = bytes
+            .flat_map(|byte| (0..8).map(move |bit| byte >> bit & 1 == 1))
+            .collect();
+        Lifted {
+            provenance: vec![Provenance::Constant; value.len()],
+            value,
+        }
+    }
+
+    /// The bits as a big-endian number of as few whole bytes as hold their width.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let bytes = self.value.chunks(8).rev();
+        let byte = |bits: &[bool]| {
+            let bits = bits.iter().enumerate();
+            bits.fold(0, |byte, (place, bit)| byte | u8::from(*bit) << place)
+        };
+        bytes.map(byte).collect()
+    }
+
     /// The number of bits.
     pub(crate) fn width_bits(&self) -> usize {
         self.value.len()
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.value.len() + std::mem::size_of_val(&*self.provenance)
     }
 }
 

@@ -159,6 +159,7 @@ const PLAIN_ACTIONS: &[&str] = &[
     "LOCAL",
     "CONTROLLER:96",
     "controller(userdata=00.01,max_len=3)",
+    "controller(pause)",
     "controller",
     "goto_table:9",
     "resubmit(,3)",

@@ -139,6 +139,10 @@ const ACTIONS: &[(&str, &str)] = &[
     ("", "IN_PORT,ALL,FLOOD,NORMAL,LOCAL"),
     ("", "CONTROLLER:96"),
     ("", "controller(max_len=64,userdata=00.01.ff)"),
+    ("", "controller(id=7,pause)"),
+    ("", "controller(reason=packet_out,userdata=07,pause)"),
+    ("", "controller(reason=action_set)"),
+    ("", "controller(reason=group)"),
     ("", "output:NXM_NX_REG0[0..15]"),
     ("", "goto_table:2"),
     ("", "resubmit(,15)"),
@@ -391,8 +395,8 @@ const FAULTS: &[(&str, &str)] = &[
         "flow:1:9: `ct` is not supported; 1 line uses it",
     ),
     (
-        "actions=controller(pause)",
-        "flow:1:20: `controller(pause=...)` is not supported; 1 line uses it",
+        "actions=controller(meter_id=3)",
+        "flow:1:20: `controller(meter_id=...)` is not supported; 1 line uses it",
     ),
     (
         "actions=fly",

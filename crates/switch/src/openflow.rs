@@ -21,6 +21,7 @@ mod cursor;
 mod desk;
 mod groups;
 mod packets;
+mod pausing;
 mod plane;
 mod statistics;
 

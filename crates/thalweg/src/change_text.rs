@@ -33,6 +33,7 @@ fn describe_operation(operation: &Operation) -> String {
         }
         Operation::SetMisses(_) => "tables send or keep packets without a rule".to_owned(),
         Operation::MoveMacs(moves) => format!("{} stations seen or forgotten", moves.len()),
+        Operation::Foresee(_) => "bring the fields of a list into the key".to_owned(),
     }
 }
 

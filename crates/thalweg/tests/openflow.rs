@@ -32,8 +32,12 @@ struct Switch {
 
 impl Switch {
     fn start(openflow: &str) -> Switch {
+        Switch::with_ports(2, openflow)
+    }
+
+    fn with_ports(ports: u32, openflow: &str) -> Switch {
         let folder = tempfile::tempdir().expect("a folder");
-        let ports = (1..=2).map(|number| {
+        let ports = (1..=ports).map(|number| {
             format!("[[port]]\nnumber = {number}\nname = \"p{number}\"\nkind = \"memory\"\n")
         });
         let ports: String = ports.collect();
@@ -92,6 +96,20 @@ impl Switch {
             }
             let is_early = begun.elapsed() < Duration::from_secs(20);
             assert!(is_early, "{flows:?} is not {expected:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Waits until the ports from 2 on have sent these counts of packets.
+    fn wait_for(&self, expected: &[u64], what: &str) {
+        let begun = Instant::now();
+        loop {
+            let sent = sent(self);
+            if sent == expected {
+                return;
+            }
+            let is_late = begun.elapsed() > Duration::from_secs(20);
+            assert!(!is_late, "{what}: {sent:?}, not {expected:?}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -439,7 +457,7 @@ fn what_the_switch_cannot_do_has_the_standards_error() {
         ("conj_id=1,actions=output:1", "OFPBMC_BAD_FIELD"),
         ("ip,actions=ct(commit)", "OFPBAC_BAD_VENDOR_TYPE"),
         ("actions=learn(table=1)", "OFPBAC_BAD_VENDOR_TYPE"),
-        ("actions=controller(pause)", "OFPBAC_BAD_VENDOR_TYPE"),
+        ("actions=controller(meter_id=3)", "OFPBAC_BAD_VENDOR_TYPE"),
         ("actions=meter:1,output:1", "OFPBIC_UNSUP_INST"),
         ("actions=group:5", "OFPBAC_BAD_OUT_GROUP"),
         ("table=254,actions=output:1", "OFPBRC_EPERM"),
@@ -473,37 +491,48 @@ struct Monitor {
 
 impl Monitor {
     fn start(switch: &Switch, version: &str) -> Monitor {
-        let file = switch.folder.path().join(format!("monitor-{version}"));
-        let output = std::fs::File::create(&file).expect("a file");
-        let errors = output.try_clone().expect("a second handle");
-        let mut command = Command::new("ovs-ofctl");
-        command.env("OVS_RUNDIR", switch.folder.path());
-        command.args([
-            "-O",
-            version,
-            "monitor",
-            &switch.target(),
-            "65534",
-            "watch:",
-        ]);
-        command.stdin(Stdio::null()).stdout(output).stderr(errors);
-        let child = command.spawn().expect("ovs-ofctl runs");
-        let monitor = Monitor { child, file };
+        let monitor = Monitor::open(switch, version, &["65534", "watch:"]);
         // The reply to the monitor's request says that it is listening.
         monitor.wait_for("FLOW_MONITOR");
         monitor
     }
 
+    /// One that lets paused packets go on.
+    fn resuming(switch: &Switch, version: &str) -> Monitor {
+        let told = ["65534", "resume", "-vvconn:console:dbg"];
+        let monitor = Monitor::open(switch, version, &told);
+        // The answer to the barrier behind its settings.
+        monitor.wait_for("OFPT_BARRIER_REPLY");
+        monitor
+    }
+
+    fn open(switch: &Switch, version: &str, what: &[&str]) -> Monitor {
+        let file = switch.folder.path().join(format!("monitor-{version}"));
+        let output = std::fs::File::create(&file).expect("a file");
+        let errors = output.try_clone().expect("a second handle");
+        let mut command = Command::new("ovs-ofctl");
+        command.env("OVS_RUNDIR", switch.folder.path());
+        command.args(["-O", version, "monitor", &switch.target()]);
+        command.args(what);
+        command.stdin(Stdio::null()).stdout(output).stderr(errors);
+        let child = command.spawn().expect("ovs-ofctl runs");
+        Monitor { child, file }
+    }
+
     fn wait_for(&self, text: &str) -> String {
+        self.wait_for_count(text, 1)
+    }
+
+    fn wait_for_count(&self, text: &str, count: usize) -> String {
         let begun = Instant::now();
         loop {
             let told = std::fs::read_to_string(&self.file).unwrap_or_default();
-            if told.contains(text) {
+            if told.matches(text).count() >= count {
                 return told;
             }
             assert!(
                 begun.elapsed() < Duration::from_secs(20),
-                "no {text} in {told}"
+                "no {text} ({count} times) in {told}"
             );
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -549,6 +578,152 @@ fn controllers_hear_of_packets_rules_and_ports() {
         monitor.wait_for("OFPT_PORT_STATUS");
         switch.ok("OpenFlow10", &["mod-port"], &["1", "flood"]);
     }
+    switch.stop();
+}
+
+/// Programs of Open vSwitch's own test of continuations (`ofproto-dpif.at`), and others that it
+/// cannot resume; each sends one packet to each of the ports from 2 to this one.
+const PAUSED: [(u32, &str); 9] = [
+    (2, "actions=2,pause"),
+    (
+        7,
+        "in_port=1,actions=pause,2,pause,3,pause,4,pause,5,pause,6,pause,7",
+    ),
+    (
+        10,
+        "table=0,in_port=1,actions=pause,2,pause,resubmit(,1),pause,10,pause
+         table=1,in_port=1,actions=pause,3,pause,resubmit(,2),pause,9,pause
+         table=2,in_port=1,actions=pause,4,pause,resubmit(,3),pause,8,pause
+         table=3,in_port=1,actions=pause,5,pause,resubmit:55,pause,7,pause
+         table=3,in_port=55,actions=pause,6,pause",
+    ),
+    (
+        3,
+        "in_port=1,actions=1,pause,resubmit(,1),pause,2
+         table=1,actions=write_actions(3)",
+    ),
+    (
+        6,
+        "table=0,in_port=1,actions=pause,2,pause,goto_table:1
+         table=1,in_port=1,actions=pause,3,pause,goto_table:2
+         table=2,in_port=1,actions=pause,4,pause,goto_table:3
+         table=3,in_port=1,actions=pause,5,pause,goto_table:4
+         table=4,in_port=1,actions=pause,6,pause",
+    ),
+    (
+        6,
+        "table=0,in_port=1,actions=pause,2,pause,write_metadata:1/1,goto_table:1
+         table=1,in_port=1,metadata=1,actions=pause,3,pause,write_metadata:2/2,goto_table:2
+         table=2,in_port=1,metadata=3,actions=pause,4,pause,write_metadata:4/4,goto_table:3
+         table=3,in_port=1,metadata=7,actions=pause,5,pause,write_metadata:8/8,goto_table:4
+         table=4,in_port=1,metadata=15,actions=pause,6,pause",
+    ),
+    (
+        3,
+        "in_port=1,actions=pause,set_field:1->reg0,pause,set_field:2->reg1,pause,\
+         output:NXM_NX_REG0[],pause,push:NXM_NX_REG1[],pop:NXM_NX_REG2[],pause,\
+         output:NXM_NX_REG2[],pause,3",
+    ),
+    // Open vSwitch cannot read its own bytes of these instructions.
+    (
+        4,
+        "in_port=1,actions=write_actions(2),goto_table:1
+         table=1,actions=pause,3,pause,clear_actions,write_actions(output:4),goto_table:2
+         table=2,actions=pause,2,pause",
+    ),
+    // A copy that pauses goes on by itself.
+    (
+        3,
+        "in_port=1,actions=set_field:1->reg1,clone(set_field:5->reg1,pause,resubmit(,1)),\
+         resubmit(,1)
+         table=1,reg1=5,actions=2
+         table=1,reg1=1,actions=3",
+    ),
+];
+
+/// How many packets each of the ports 2 to 10 has sent.
+fn sent(switch: &Switch) -> Vec<u64> {
+    let told = switch.ok("OpenFlow13", &["dump-ports"], &[]);
+    let ports = told.lines().zip(told.lines().skip(1));
+    let ports = ports.filter_map(|(port, sent)| {
+        let number = port.trim().strip_prefix("port")?.split(':').next()?;
+        let number: u32 = number.trim().parse().ok()?;
+        let sent = sent.trim().strip_prefix("tx pkts=")?.split(',').next()?;
+        Some((number, sent.parse().ok()?))
+    });
+    let mut ports: Vec<(u32, u64)> = ports.filter(|(number, _)| *number > 1).collect();
+    ports.sort_unstable();
+    ports.into_iter().map(|(_, sent)| sent).collect()
+}
+
+#[test]
+fn paused_packets_go_on_where_they_stopped() {
+    let switch = Switch::with_ports(10, "");
+    let mut expected = vec![0; 9];
+    for version in VERSIONS {
+        let monitor = Monitor::resuming(&switch, version);
+        let mut resumed = 0;
+        for (ports, program) in PAUSED {
+            // Without its first pause, without its second, and so on.
+            let mut program: String = program.replace("\n         ", "\n");
+            loop {
+                let pauses = program.matches("pause").count();
+                let rules = switch.write("rules", &program.replace("pause", "controller(pause)"));
+                switch.ok("OpenFlow13", &["del-flows"], &[]);
+                switch.ok("OpenFlow13", &["add-flows"], &[&rules]);
+                let out = format!("in_port=1,packet={PACKET},actions=resubmit(,0)");
+                switch.ok("OpenFlow13", &["packet-out"], &[&out]);
+                resumed += pauses;
+                let told = monitor.wait_for_count("send: NXT_RESUME", resumed);
+                assert!(!told.contains("OFPT_ERROR"), "{version} {program}: {told}");
+                (0..ports as usize - 1).for_each(|port| expected[port] += 1);
+                switch.wait_for(&expected, &format!("{version} {program}"));
+                // The other versions differ in the bytes only.
+                if pauses == 0 || version != "OpenFlow13" {
+                    break;
+                }
+                program = without_first_pause(&program);
+            }
+        }
+    }
+    switch.stop();
+}
+
+fn without_first_pause(program: &str) -> String {
+    let fewer = program.replacen("pause,", "", 1);
+    match fewer == program {
+        true => program.replacen(",pause", "", 1),
+        false => fewer,
+    }
+}
+
+#[test]
+fn a_paused_packet_says_what_it_has_and_what_is_left() {
+    let switch = Switch::start("");
+    let monitor = Monitor::resuming(&switch, "OpenFlow13");
+    let rules = "cookie=0x11,actions=push:NXM_OF_IN_PORT[],set_field:5->metadata,goto_table:1\n\
+                 table=1,cookie=0x22,actions=write_actions(output:2),goto_table:2\n\
+                 table=2,cookie=0x33,metadata=5,\
+                 actions=set_field:7->in_port,controller(pause,userdata=01.02,max_len=20),\
+                 note:01.02.03.04.05.06,write_metadata:9,goto_table:3\n\
+                 table=3,metadata=9,in_port=7,actions=output:2\n";
+    let rules = switch.write("rules", rules);
+    switch.ok("OpenFlow13", &["add-flows"], &[&rules]);
+    let out = format!("in_port=1,packet={PACKET},actions=resubmit(,0)");
+    switch.ok("OpenFlow13", &["packet-out"], &[&out]);
+    let told = monitor.wait_for("send: NXT_RESUME");
+    for text in [
+        "table_id=2 cookie=0x33 total_len=59 metadata=0x5,in_port=7 (via action) data_len=59",
+        " userdata=01.02\n",
+        " continuation.stack=(top) 0x1 (bottom)\n",
+        "unroll_xlate(table=2, cookie=51),note:01.02.03.04.05.06,set_field:0x9->metadata,\
+         resubmit(,3),unroll_xlate(table=0, cookie=18446744073709551615)\n",
+        " continuation.action_set=output:2\n",
+    ] {
+        assert!(told.contains(text), "no {text} in {told}");
+    }
+    // By table 3 and by the action set.
+    switch.wait_for(&[2], "the packet goes on");
     switch.stop();
 }
 

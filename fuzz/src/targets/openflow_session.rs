@@ -20,6 +20,7 @@ use thalweg_control::openflow::{
     Agent, AgentLimits, ConnectionConfig, ConnectionId, ConnectionKind, Version, Versions,
 };
 use thalweg_openflow::message::connection::Hello;
+use thalweg_openflow::message::continuation::PacketContinuation;
 use thalweg_openflow::message::flow::{Counts, FlowMod, FlowStats, FlowStatsRequest};
 use thalweg_openflow::message::monitor::MonitorEvent;
 use thalweg_openflow::message::packet::PacketIn;
@@ -265,6 +266,7 @@ impl Model {
                     };
                     let event = PacketEvent {
                         packet,
+                        continuation: None,
                         controller_id: 0,
                         max_length: None,
                     };
@@ -343,9 +345,14 @@ impl Target for Model {
         })
     }
 
-    fn resume(&mut self, packet: PacketIn) -> Result<(), Refusal> {
+    fn resume(
+        &mut self,
+        packet: PacketIn,
+        continuation: PacketContinuation,
+    ) -> Result<(), Refusal> {
         let event = PacketEvent {
             packet,
+            continuation: Some(continuation),
             controller_id: 0,
             max_length: None,
         };

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use thalweg_openflow::message::continuation::PacketContinuation;
 use thalweg_openflow::message::flow::{FlowMod, FlowRemoved, FlowStats, FlowStatsRequest};
 use thalweg_openflow::message::group::GroupMod;
 use thalweg_openflow::message::meter::MeterMod;
@@ -76,8 +77,11 @@ pub struct Outcome {
 /// A packet for controllers, and who gets it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PacketEvent {
-    /// The packet, with all that any form tells; `data` is the whole packet.
+    /// The packet, with all that any form tells but the continuation; `data` is the whole
+    /// packet.
     pub packet: PacketIn,
+    /// What lets a paused packet go on.
+    pub continuation: Option<PacketContinuation>,
     /// The controllers' own number that the action named; 0 for all without a number.
     pub controller_id: u16,
     /// Bytes that the action sends; 0xffff for all. `None` if no rule matched the packet: the
@@ -144,11 +148,12 @@ pub trait Target: Send {
     /// If there is no such object, or the switch has no such thing.
     fn read(&mut self, version: Version, request: &Request) -> Result<Reply, Refusal>;
 
-    /// Lets a paused packet go on.
+    /// Lets a paused packet go on, with the bytes and metadata that it has now.
     ///
     /// # Errors
     /// If the continuation is not from here or too old.
-    fn resume(&mut self, packet: PacketIn) -> Result<(), Refusal>;
+    fn resume(&mut self, packet: PacketIn, continuation: PacketContinuation)
+    -> Result<(), Refusal>;
 
     /// Whether [`Outcome::flows`] and [`Event::Flow`] are wanted.
     fn watch_flows(&mut self, wanted: bool);

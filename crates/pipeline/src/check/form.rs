@@ -68,16 +68,10 @@ impl Owner {
                 | Action::Push(_)
                 | Action::Pop(_)
                 | Action::Output(Output::Field(_))
-        ) || has_userdata(action);
+        ) || matches!(action, Action::Output(output) if output.is_extended());
         (self == Owner::ActionSet && is_for_lists_only)
             .then_some("an action set cannot hold this; use it outside")
     }
-}
-
-/// Whether the action sends a packet to the controller with userdata, which OpenFlow's own
-/// action cannot express.
-pub(crate) fn has_userdata(action: &Action) -> bool {
-    matches!(action, Action::Output(Output::Controller { userdata, .. }) if !userdata.is_empty())
 }
 
 /// Message for instructions out of OpenFlow's order.
@@ -137,6 +131,7 @@ impl Form<'_> {
                     .try_for_each(|bucket| self.bucket(bucket))
                     .map_err(bad_action)
             }
+            Operation::Foresee(actions) => self.list(actions, Owner::Nested, 1).map_err(bad_action),
             Operation::MoveMacs(moves) => {
                 let bad_station = |what| ChangeError::BadStation {
                     operation: index,

@@ -17,13 +17,12 @@
 //!
 //! 1. A set without an action of the last line does nothing.
 //! 2. An action that no set can hold has no effect in a bucket: `clone`, `exit`, `note`,
-//!    `push`, `pop`, and outputs to a port that a field names or with bytes for the
-//!    controller.
+//!    `push`, `pop`, outputs to a port that a field names, and `controller(...)` with
+//!    anything that OpenFlow's own output cannot say.
 
 use std::sync::Arc;
 
 use crate::action::{Action, Actions, Output};
-use crate::check::form::has_userdata;
 
 /// An action's place in a set; variants are in the order of execution.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -99,7 +98,7 @@ impl Part {
             Action::DecMplsTtl => Part::Once(5),
             Action::SetField(_) | Action::Move { .. } | Action::SetVlan { .. } => Part::Write,
             Action::Output(Output::Field(_)) => Part::Ignored,
-            _ if has_userdata(action) => Part::Ignored,
+            Action::Output(output) if output.is_extended() => Part::Ignored,
             Action::Resubmit { .. } => Part::End(0),
             Action::Output(_) => Part::End(1),
             Action::Group(_) => Part::End(2),
@@ -196,6 +195,7 @@ mod tests {
             controller_id: 0,
             reason: PacketInReason::Action,
             userdata: [1].into(),
+            pause: false,
         });
         let list = [
             Action::Clone([output(3)].into()),

@@ -15,16 +15,16 @@
 //! 1. Callers from `base` on belong to the list that this call executes. The call removes all
 //!    that it pushes there, however it ends.
 
-use thalweg_classifier::RuleId;
 use thalweg_packet::PortId;
 
+use super::frozen::{Author, FrozenList};
 use super::is_blind;
 use super::walk::{Next, Walk};
 use crate::action::{Action, Actions, TableId};
 
 /// A list, its table, and the position reached.
 #[derive(Debug)]
-struct List {
+pub(super) struct List {
     actions: Actions,
     /// Index of the next action.
     next: usize,
@@ -38,14 +38,31 @@ pub(super) struct Caller {
     /// Whether the resubmit goes to the same or an earlier table.
     deepens: bool,
     /// The step and the rule that the list belongs to.
-    origin: (usize, Option<RuleId>),
+    origin: (usize, Author),
 }
 
 impl Walk<'_> {
     /// Executes a list of `table`, and all that its resubmits and its goto lead to.
     pub(super) fn execute_list(&mut self, actions: Actions, table: TableId) -> Next {
+        self.execute_until(self.callers.len(), Some(List::new(actions, table)))
+    }
+
+    /// Executes lists in sequence, each as one that continues after a resubmit.
+    pub(super) fn execute_frozen(&mut self, lists: &[FrozenList]) -> Next {
         let base = self.callers.len();
-        let mut list = Some(List::new(actions, table));
+        for list in lists.iter().rev() {
+            self.nesting += 1;
+            self.callers.push(Caller {
+                list: List::new(list.actions.clone(), list.table),
+                deepens: false,
+                origin: (self.step, list.author),
+            });
+        }
+        self.execute_until(base, None)
+    }
+
+    /// Executes a list, and then the callers from `base` on (invariant 1).
+    fn execute_until(&mut self, base: usize, mut list: Option<List>) -> Next {
         loop {
             let next = match &mut list {
                 Some(list) => self.execute_rest(list),
@@ -118,7 +135,7 @@ impl Walk<'_> {
         asks: bool,
     ) -> Result<Option<List>, Next> {
         let deepens = table <= list.table;
-        let origin = (self.step, self.rule);
+        let origin = (self.step, self.author);
         self.nesting += 1;
         self.callers.push(Caller {
             list,
@@ -140,21 +157,15 @@ impl Walk<'_> {
         Some(caller.list)
     }
 
-    /// Moves the remaining actions of all lists to the frozen ones.
+    /// Moves the rests of all lists to the frozen ones.
     fn freeze_lists(&mut self, mut list: Option<List>, base: usize) {
         loop {
             if let Some(list) = list {
-                let rest = &list.actions[list.next..];
-                self.spend(rest.len());
-                self.frozen
-                    .extend(rest.iter().map(|action| placed(action, list.table)));
+                self.spend(list.rest().len());
+                self.frozen.extend(list.frozen(self.author));
             }
             if self.callers.len() == base {
                 return;
-            }
-            // The list that resubmitted continues after what its goto leads to.
-            if let Some(last) = self.frozen.last_mut() {
-                come_back(last);
             }
             list = self.leave();
         }
@@ -169,28 +180,13 @@ impl List {
             table,
         }
     }
-}
 
-/// The action in a form independent of its table: "this table" becomes a number.
-fn placed(action: &Action, table: TableId) -> Action {
-    match action {
-        Action::Resubmit {
-            in_port,
-            table: None,
-        } => Action::Resubmit {
-            in_port: *in_port,
-            table: Some(table),
-        },
-        action => action.clone(),
+    pub(super) fn table(&self) -> TableId {
+        self.table
     }
-}
 
-/// Turns a goto into a resubmit: the same lookups, but the list continues afterwards.
-fn come_back(action: &mut Action) {
-    if let Action::Goto(table) = action {
-        *action = Action::Resubmit {
-            in_port: None,
-            table: Some(*table),
-        };
+    /// The actions that are not executed yet.
+    pub(super) fn rest(&self) -> &[Action] {
+        &self.actions[self.next..]
     }
 }

@@ -7,21 +7,22 @@
 use std::sync::Arc;
 
 use thalweg_classifier::{RuleId, Version};
-use thalweg_packet::{FieldId, PortId, Source, standard as f};
+use thalweg_packet::{PortId, standard as f};
 
 use super::action_set;
+use super::frozen::{Author, FrozenList};
 use super::lists::Caller;
 use super::stack::Stack;
 use super::{
     Continuation, DropReason, MAX_COPIES, MAX_DEPTH, MAX_EFFECTS, MAX_LOOKUPS, MAX_STACK_BYTES,
     MAX_WORK, Memory, Spare, Translation,
 };
-use crate::action::{Action, Actions, Output, Subfield, TableId, Write};
+use crate::action::{Action, Actions, Output, Subfield, TableId};
 use crate::bridge::BridgeId;
-use crate::effect::{Effect, PacketInReason, Sender};
+use crate::effect::{Effect, PacketInReason};
 use crate::flow::PortState;
 use crate::miss::{LAST_TABLE, Miss};
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, Rule};
 use crate::state::State;
 use crate::text::LOCAL_PORT;
 use crate::trace::{Input, StepKind, Trace};
@@ -46,7 +47,7 @@ pub(super) enum Next {
     EndList,
     /// Nothing: the walk is over.
     Exit,
-    /// A freeze: the remaining actions run after another parse.
+    /// A freeze: the remaining actions run after another parse, or when a controller says so.
     Freeze,
     /// Nothing, and the effects so far are discarded: a bound was met.
     Fail,
@@ -73,6 +74,9 @@ pub(super) enum Lookups<'a> {
     Bare(Option<Option<RuleId>>),
 }
 
+/// The list of a rule that was found, and its table; an error if a bound is met.
+type Found = Result<Option<(Actions, TableId)>, Next>;
+
 /// A walk in progress.
 pub(super) struct Walk<'a> {
     pub(super) pipeline: &'a Pipeline,
@@ -91,8 +95,8 @@ pub(super) struct Walk<'a> {
     pub(super) depth: u32,
     /// Of these, copies.
     copies: u32,
-    /// Of these, buckets.
-    buckets: u32,
+    /// How many callers there were when the innermost bucket's list began; `None` outside.
+    bucket_base: Option<usize>,
     /// Whether the action set is being executed.
     is_in_action_set: bool,
     /// Lookups after the first.
@@ -109,14 +113,18 @@ pub(super) struct Walk<'a> {
     examined: Vec<u64>,
     pub(super) action_set: Vec<Action>,
     pub(super) stack: Stack,
-    pub(super) rule: Option<RuleId>,
+    pub(super) author: Author,
     /// Whether headers were exposed that the key does not have.
     pub(super) is_reparse_needed: bool,
     /// Whether a VLAN tag was pushed above two others; the key has then lost the lowest.
     pub(super) is_tag_hidden: bool,
-    /// Actions that remain after a freeze.
-    pub(super) frozen: Vec<Action>,
-    continuations: Vec<Arc<Continuation>>,
+    /// What is left of lists after a freeze, innermost first.
+    pub(super) frozen: Vec<FrozenList>,
+    /// What sends the packet to the controller, while the walk freezes for it.
+    pub(super) paused: Option<Effect>,
+    /// Whether the walk is that of a packet-out.
+    pub(super) is_packet_out: bool,
+    pub(super) continuations: Vec<Arc<Continuation>>,
     /// Copies that were not sent, by reason, the latest reason last.
     drops: Vec<(DropReason, u32)>,
     /// The last table without a matching rule for this copy of the packet.
@@ -152,7 +160,7 @@ impl<'a> Walk<'a> {
             nesting: 0,
             depth: 0,
             copies: 0,
-            buckets: 0,
+            bucket_base: None,
             is_in_action_set: false,
             lookups: 0,
             callers: spare.callers(),
@@ -162,10 +170,12 @@ impl<'a> Walk<'a> {
             examined: spare.list(),
             action_set: Vec::new(),
             stack: Stack::default(),
-            rule: None,
+            author: Author::None,
             is_reparse_needed: false,
             is_tag_hidden: false,
             frozen: Vec::new(),
+            paused: None,
+            is_packet_out: false,
             continuations: Vec::new(),
             drops: Vec::new(),
             missed: None,
@@ -182,41 +192,36 @@ impl<'a> Walk<'a> {
                 None => Ok(None),
             },
         };
-        let next = match found {
-            Ok(Some((actions, table))) => self.execute_list(actions, table),
-            Ok(None) => Next::EndList,
-            Err(next) => next,
-        };
-        self.end(next, table);
+        let first = self.author;
+        let next = self.execute_found(found);
+        self.end(next, Some((table, first)));
     }
 
-    pub(super) fn resume(&mut self, continuation: &Continuation) {
-        self.action_set = continuation.action_set.to_vec();
-        self.stack = Stack::of(&continuation.stack);
-        let kind = StepKind::Resumption {
-            rule: continuation.rule,
-        };
-        self.begin_step(kind);
-        let table = self.first_table();
-        let next = self.execute_list(continuation.actions.clone(), table);
-        self.end(next, table);
-    }
-
-    /// Does what remains at the end: the action set, or a freeze.
-    fn end(&mut self, next: Next, table: TableId) {
-        match next {
-            Next::Freeze => self.freeze(),
-            Next::Exit | Next::Fail => {}
-            _ => {
+    /// Does what remains at the end: the action set, if one is executed, or a freeze. The set
+    /// belongs to the table and the rule with which the walk or the copy began, as in Open
+    /// vSwitch.
+    pub(super) fn end(&mut self, next: Next, end: Option<(TableId, Author)>) {
+        match (next, end) {
+            (Next::Freeze, None) => self.freeze_without_set(),
+            (Next::Freeze, end) => self.freeze(end),
+            (Next::Exit | Next::Fail, _) | (_, None) => {}
+            (_, Some((table, author))) => {
+                self.author = author;
                 let was_in_it = std::mem::replace(&mut self.is_in_action_set, true);
                 let next = self.execute_action_set(table);
                 self.is_in_action_set = was_in_it;
                 if next == Next::Freeze {
-                    self.action_set.clear();
-                    self.freeze();
+                    self.freeze_without_set();
                 }
             }
         }
+    }
+
+    /// Freezes a walk in a bucket, whose action set belongs to the packet and not to the copy,
+    /// or in an action set, which nothing can be added to while it is executed.
+    fn freeze_without_set(&mut self) {
+        self.action_set.clear();
+        self.freeze(None);
     }
 
     pub(super) fn finish(mut self) -> Translation {
@@ -267,7 +272,7 @@ impl<'a> Walk<'a> {
         mut table: TableId,
         in_port: Option<PortId>,
         asks: bool,
-    ) -> Result<Option<(Actions, TableId)>, Next> {
+    ) -> Found {
         loop {
             self.check_bounds()?;
             self.lookups += 1;
@@ -356,7 +361,7 @@ impl<'a> Walk<'a> {
                 let rule =
                     found.unwrap_or_else(|| self.pipeline.lookup_bare(table, words, self.version));
                 self.begin_step(StepKind::Lookup { table, rule });
-                self.rule = rule;
+                self.author = rule.into();
                 return rule;
             }
         };
@@ -375,7 +380,7 @@ impl<'a> Walk<'a> {
         self.trace.set_searched(&examined);
         self.state.read_words(&examined);
         self.examined = examined;
-        self.rule = rule;
+        self.author = rule.into();
         rule
     }
 
@@ -419,31 +424,37 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What sends a packet to the controller now. Reads the registers.
-    pub(super) fn sender(&mut self, table: TableId) -> Option<Box<Sender>> {
-        self.state.read_registers();
-        let bridge = self.bridge();
-        let (layout, words) = (self.pipeline.layout(), self.state.words());
-        let fields = self.pipeline.fields();
-        let registers = layout
-            .fields_in(words)
-            .filter(|(field, _)| matches!(fields[field.index()].source, Source::Register));
-        let rule = self.rule.and_then(|rule| self.pipeline.rule(rule));
-        Some(Box::new(Sender {
-            table: bridge.table(table.number()),
-            cookie: rule.map(|rule| rule.cookie),
-            registers: registers.collect(),
-        }))
-    }
-
-    /// The reason that a controller is told: a bucket or the action set, unless the action
-    /// names another.
-    fn reason_here(&self, reason: PacketInReason) -> PacketInReason {
-        match reason {
-            PacketInReason::Action if self.buckets > 0 => PacketInReason::Group,
+    /// The reason that a controller is told, as Open vSwitch tells it
+    /// (`xlate_output_action`, `xlate_controller_action`): OpenFlow's own output has the
+    /// reason of the place where it stands, `controller(...)` that which it names.
+    fn reason_here(&self, output: &Output, reason: PacketInReason) -> PacketInReason {
+        let reason = match reason {
+            PacketInReason::Action if output.is_extended() => reason,
+            PacketInReason::Action if self.is_packet_out => PacketInReason::PacketOut,
+            PacketInReason::Action if self.is_in_bucket() => PacketInReason::Group,
             PacketInReason::Action if self.is_in_action_set => PacketInReason::ActionSet,
             reason => reason,
+        };
+        match reason {
+            PacketInReason::Action if self.is_table_miss() => PacketInReason::MissRule,
+            reason => reason,
         }
+    }
+
+    /// Whether the list is a bucket's own, not one that the bucket resubmits to.
+    fn is_in_bucket(&self) -> bool {
+        self.bucket_base == Some(self.callers.len())
+    }
+
+    /// Whether the list is that of a table-miss rule (OpenFlow 1.3.5, section 5.4).
+    fn is_table_miss(&self) -> bool {
+        let Some(id) = self.author.rule() else {
+            return false;
+        };
+        let has_priority_0 = |rule: &Rule| rule.precedence.priority() == 0;
+        self.pipeline.rule(id).is_some_and(has_priority_0)
+            && (self.pipeline.words_of(id))
+                .is_some_and(|(_, mask)| mask.iter().all(|bits| *bits == 0))
     }
 
     /// Executes an action of a list in `table`; the caller follows where it leads.
@@ -519,15 +530,25 @@ impl<'a> Walk<'a> {
                 controller_id,
                 reason,
                 userdata,
+                pause,
             } => {
                 let sender = self.sender(table);
-                self.emit(Effect::Controller {
-                    reason: self.reason_here(*reason),
-                    max_len_bytes: *max_len_bytes,
+                let effect = Effect::Controller {
+                    reason: match pause {
+                        true => *reason,
+                        false => self.reason_here(output, *reason),
+                    },
+                    // A packet that comes back must be whole.
+                    max_len_bytes: if *pause { u16::MAX } else { *max_len_bytes },
                     controller_id: *controller_id,
                     userdata: userdata.clone(),
                     sender,
-                });
+                };
+                if *pause {
+                    self.paused = Some(effect);
+                    return Next::Freeze;
+                }
+                self.emit(effect);
             }
             Output::Table => {
                 return Next::Resubmit {
@@ -591,12 +612,17 @@ impl<'a> Walk<'a> {
     }
 
     /// Begins again as a packet from `port`, in its bridge.
-    fn enter_bridge(&mut self, port: PortId, table: TableId) -> Next {
+    fn enter_bridge(&mut self, port: PortId, table: TableId) -> Found {
         self.state.write(f::IN_PORT, port.0.into(), u32::MAX.into());
         self.state.clear_registers();
         self.stack = Stack::default();
         self.action_set.clear();
-        match self.look_further(table, None, true) {
+        self.look_further(table, None, true)
+    }
+
+    /// Executes the list of the rule that was found, if any.
+    fn execute_found(&mut self, found: Found) -> Next {
+        match found {
             Ok(Some((actions, table))) => self.execute_list(actions, table),
             Ok(None) => Next::EndList,
             Err(next) => next,
@@ -648,9 +674,9 @@ impl<'a> Walk<'a> {
     }
 
     /// Attributes reads to the step whose list continues after something nested in it.
-    pub(super) fn return_to(&mut self, (step, rule): (usize, Option<RuleId>)) {
+    pub(super) fn return_to(&mut self, (step, author): (usize, Author)) {
         self.note_reads();
-        (self.step, self.rule) = (step, rule);
+        (self.step, self.author) = (step, author);
     }
 
     /// Executes a list, then undoes its changes to the packet and state.
@@ -662,7 +688,7 @@ impl<'a> Walk<'a> {
         if self.copies == MAX_COPIES {
             return self.fail(DropReason::RecursionTooDeep);
         }
-        let caller = (self.step, self.rule);
+        let caller = (self.step, self.author);
         let snapshot = self.state.snapshot();
         let stack = self.stack.clone();
         let flags = (self.is_reparse_needed, self.is_tag_hidden);
@@ -671,31 +697,33 @@ impl<'a> Walk<'a> {
         let action_set = self.action_set.clone();
         let missed = self.missed.take();
         let drops = self.drops.clone();
-        let (buckets, was_in_it) = (self.buckets, self.is_in_action_set);
+        let was_in_it = self.is_in_action_set;
         let deeper = u32::from(kind != Nested::Clone);
         (self.nesting, self.copies) = (self.nesting + 1, self.copies + 1);
         self.depth += deeper;
-        self.buckets += u32::from(kind == Nested::Bucket);
+        let bucket_base = match kind {
+            Nested::Bucket => Some(self.callers.len()),
+            Nested::Clone | Nested::Bridge(_) => None,
+        };
+        let bucket_base = std::mem::replace(&mut self.bucket_base, bucket_base);
+        let mut author = caller.1;
         let next = match kind {
             Nested::Bridge(port) => {
-                (self.buckets, self.is_in_action_set) = (0, false);
-                self.enter_bridge(port, table)
+                self.is_in_action_set = false;
+                let found = self.enter_bridge(port, table);
+                author = self.author;
+                self.execute_found(found)
             }
             Nested::Clone | Nested::Bucket => self.execute_list(actions, table),
         };
         match (kind, next) {
-            (Nested::Clone | Nested::Bridge(_), next) => self.end(next, table),
-            (Nested::Bucket, Next::Freeze) => {
-                // The copy's walk continues by itself, without the action set, which belongs
-                // to the packet.
-                self.action_set.clear();
-                self.freeze();
-            }
+            (Nested::Clone | Nested::Bridge(_), next) => self.end(next, Some((table, author))),
+            (Nested::Bucket, Next::Freeze) => self.freeze_without_set(),
             (Nested::Bucket, _) => {}
         }
         (self.nesting, self.copies) = (self.nesting - 1, self.copies - 1);
         self.depth -= deeper;
-        (self.buckets, self.is_in_action_set) = (buckets, was_in_it);
+        (self.bucket_base, self.is_in_action_set) = (bucket_base, was_in_it);
         let mut nested = std::mem::replace(&mut self.effects, outer);
         trim(&mut nested);
         if let Some(table) = std::mem::replace(&mut self.missed, missed)
@@ -721,47 +749,6 @@ impl<'a> Walk<'a> {
             (Nested::Clone, Next::Exit) => Next::Exit,
             _ => Next::Continue,
         }
-    }
-
-    /// Freezes the rest of the walk; it continues after the packet is parsed again.
-    fn freeze(&mut self) {
-        let mut actions = self.receipt_as_written();
-        actions.append(&mut self.frozen);
-        let continuation = Continuation {
-            actions: actions.into(),
-            action_set: std::mem::take(&mut self.action_set).into(),
-            registers: self.state.read_registers().into(),
-            stack: std::mem::take(&mut self.stack)
-                .lifted()
-                .iter()
-                .map(|lifted| self.state.read_for_good(lifted))
-                .collect(),
-            rule: self.rule,
-        };
-        let number = self.continuations.len() as u32;
-        self.continuations.push(Arc::new(continuation));
-        self.emit(Effect::Recirculate(number));
-    }
-
-    /// Repeats writes over fields from the receiver, which another parse would reset.
-    fn receipt_as_written(&mut self) -> Vec<Action> {
-        let layout = self.pipeline.layout();
-        let written = layout.used().iter().copied().filter(|field| {
-            let is_receipt = matches!(layout.descriptor(*field).source, Source::Intrinsic(_));
-            is_receipt && *field != f::RECIRC_ID && !self.state.is_original(*field)
-        });
-        let written: Vec<FieldId> = written.collect();
-        let again = |field: FieldId| Write {
-            field,
-            value: self.state.read(field),
-            mask: u128::MAX >> (128 - layout.descriptor(field).width_bits),
-        };
-        let writes: Box<[Write]> = written.into_iter().map(again).collect();
-        let is_any = !writes.is_empty();
-        is_any
-            .then_some(Action::SetField(writes))
-            .into_iter()
-            .collect()
     }
 
     fn execute_action_set(&mut self, table: TableId) -> Next {

@@ -42,6 +42,8 @@ impl Pipeline {
             Operation::SetPort(id, state) => self.set_port(*id, *state),
             Operation::DeletePort(id) => self.delete_port(*id),
             Operation::SetMisses(misses) => self.set_misses(misses),
+            // The layout was made when the change began.
+            Operation::Foresee(_) => {}
             Operation::MoveMacs(moves) => {
                 if let Some(moved) = moves.get(plan.part()) {
                     self.move_mac(*moved);

@@ -74,7 +74,8 @@ impl<'a> Plan<'a> {
             | Operation::SetPort(..)
             | Operation::DeletePort(_)
             | Operation::SetMisses(_)
-            | Operation::MoveMacs(_) => false,
+            | Operation::MoveMacs(_)
+            | Operation::Foresee(_) => false,
         };
         self.found.is_none() && self.next().is_some_and(selects)
     }
@@ -232,6 +233,9 @@ impl Pipeline {
                     }
                 }
                 Operation::SetGroup(group) => reads::add_group(group, &self.fields, &mut used),
+                Operation::Foresee(actions) => {
+                    reads::add_actions(actions, &self.fields, &mut used);
+                }
                 _ => {}
             }
         }

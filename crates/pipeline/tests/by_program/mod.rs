@@ -168,7 +168,7 @@ fn write() -> impl Strategy<Value = Write> {
 
 fn output() -> impl Strategy<Value = Output> {
     let port = select(vec![0, 1, 2, 3, 9, 0xffff, 0xfffe, u32::MAX]);
-    let controller = any::<(u16, Vec<u8>)>();
+    let controller = any::<(u16, Vec<u8>, bool)>();
     prop_oneof![
         port.prop_map(|port| Output::Port(PortId(port))),
         select(vec![
@@ -179,11 +179,12 @@ fn output() -> impl Strategy<Value = Output> {
             Output::Local,
             Output::Table,
         ]),
-        controller.prop_map(|(max_len_bytes, userdata)| Output::Controller {
+        controller.prop_map(|(max_len_bytes, userdata, pause)| Output::Controller {
             max_len_bytes,
             controller_id: 0,
             reason: PacketInReason::Action,
             userdata: userdata.into(),
+            pause,
         }),
         subfield().prop_map(Output::Field),
     ]
@@ -383,5 +384,6 @@ pub(crate) fn operation() -> impl Strategy<Value = Operation> {
         1 => port.prop_map(Operation::DeletePort),
         1 => misses().prop_map(Operation::SetMisses),
         1 => prop::collection::vec(moved, 0..3).prop_map(Operation::MoveMacs),
+        1 => actions().prop_map(Operation::Foresee),
     ]
 }

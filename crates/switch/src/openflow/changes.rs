@@ -194,7 +194,11 @@ fn operations(
             into.push(port(switch, asked)?);
             last.push(Last::Port(asked.clone()));
         }
-        Asked::PacketOut(asked) => last.push(Last::Packet(Box::new(packets::prepare(asked)?))),
+        Asked::PacketOut(asked) => {
+            let prepared = packets::prepare(asked)?;
+            into.extend(prepared.foresight(overlay.pipeline())?);
+            last.push(Last::Packet(Box::new(prepared)));
+        }
     }
     Ok(())
 }

@@ -14,8 +14,10 @@ use thalweg_packet::Instant;
 use thalweg_pipeline::{Delta, GroupId, Misses, RuleId, Version};
 
 use super::cursor::{Pin, duration, stats_of};
+use super::pausing::BridgeId;
 use super::plane::{Call, Events};
 use super::{OpenFlowIdentity, convert, packets, statistics};
+use crate::message::PacketIn;
 use crate::removal::{Removal, RemovalReason};
 use crate::switch::Switch;
 use crate::sync::Receiver;
@@ -37,6 +39,8 @@ pub(crate) struct Desk {
     calls: Receiver<Call>,
     pub(super) events: Arc<Events>,
     pub(super) identity: Arc<OpenFlowIdentity>,
+    /// What continuations of paused packets name.
+    bridge: BridgeId,
     pub(super) watches_flows: bool,
     /// Meters as they were asked for; packets are not measured yet.
     pub(super) meters: BTreeMap<u32, (MeterConfig, Instant)>,
@@ -60,11 +64,13 @@ impl Desk {
         calls: Receiver<Call>,
         events: Arc<Events>,
         identity: Arc<OpenFlowIdentity>,
+        bridge: BridgeId,
     ) -> Desk {
         Desk {
             calls,
             events,
             identity,
+            bridge,
             watches_flows: false,
             meters: BTreeMap::new(),
             groups: BTreeMap::new(),
@@ -129,12 +135,18 @@ impl Switch {
 
     fn tell_packets(&mut self) {
         let packets = self.collect_packet_ins();
-        if packets.is_empty() {
-            return;
-        }
+        self.announce_packets(packets);
+    }
+
+    /// Tells controllers of packets.
+    pub(super) fn announce_packets(&mut self, packets: Vec<PacketIn>) {
+        let bridge = match &self.desk {
+            Some(desk) if !packets.is_empty() => desk.bridge,
+            _ => return,
+        };
         let fields = self.pipeline().fields().clone();
         for packet in packets {
-            let event = packets::event_of(&fields, packet);
+            let event = packets::event_of(&fields, bridge, packet);
             self.announce(Event::Packet(Box::new(event)));
         }
     }

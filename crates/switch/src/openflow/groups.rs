@@ -25,6 +25,11 @@ impl<'a> Overlay<'a> {
         }
     }
 
+    /// The pipeline without the changes.
+    pub(super) fn pipeline(&self) -> &'a Pipeline {
+        self.pipeline
+    }
+
     fn get(&self, id: GroupId) -> Option<Group> {
         match self.changed.get(&id) {
             Some(changed) => changed.clone(),

@@ -4,16 +4,25 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use thalweg_control::openflow::target::PacketEvent;
+use thalweg_openflow::message::continuation as of;
 use thalweg_openflow::message::packet::{PacketIn, PacketInFormat, PacketOut};
 use thalweg_openflow::message::port::PortNumber;
 use thalweg_openflow::{Condition, ErrorCode, FieldId, Match, Refusal, Value, refuse};
-use thalweg_packet::{FieldDescriptor, Headers, Instant, Packet, PacketPool};
-use thalweg_pipeline::{Actions, Counters, Outbox, PacketInReason, Passes, StepKind};
+use thalweg_packet::standard as f;
+use thalweg_packet::{FieldDescriptor, Headers, Instant, Packet, PacketPool, PortId};
+use thalweg_pipeline::{
+    Change, Continuation, Counters, Operation, Outbox, PacketInReason, Passes, Pipeline, StepKind,
+    TableId,
+};
 
-use super::convert;
 use super::convert::matching::{port_id, port_number};
+use super::pausing::{self, BridgeId};
+use super::{changes, convert};
 use crate::message::PacketIn as Received;
 use crate::switch::Switch;
+
+#[cfg(test)]
+mod tests;
 
 /// Longest packet that a controller may send, in bytes.
 const MAX_PACKET_BYTES: usize = 65_535;
@@ -22,18 +31,24 @@ const MAX_PACKET_BYTES: usize = 65_535;
 const MAX_COPIES: usize = 4_096;
 
 /// What controllers are told of a packet.
-pub(super) fn event_of(fields: &[FieldDescriptor], packet: Received) -> PacketEvent {
+pub(super) fn event_of(
+    fields: &[FieldDescriptor],
+    bridge: BridgeId,
+    packet: Received,
+) -> PacketEvent {
     let notice = packet.notice;
-    let mut conditions = vec![exact(
-        FieldId::IN_PORT_OXM,
-        port_number(packet.in_port).0.into(),
-    )];
-    if let Some(sender) = &notice.sender {
-        for (register, value) in &sender.registers {
-            let name = &fields[register.index()].name;
-            conditions.extend(FieldId::named(name).map(|field| exact(field, *value)));
+    let mut in_port = packet.in_port;
+    let mut conditions = Vec::new();
+    for (field, value) in notice.sender.iter().flat_map(|sender| &sender.fields) {
+        if *field == f::IN_PORT {
+            in_port = PortId(*value as u32);
+            continue;
         }
+        let name = &fields[field.index()].name;
+        conditions.extend(FieldId::named(name).map(|field| exact(field, *value)));
     }
+    let in_port = port_number(in_port).0;
+    conditions.push(exact(FieldId::IN_PORT_OXM, in_port.into()));
     conditions.sort_by_key(|condition| condition.field);
     let sender = notice.sender.as_ref();
     PacketEvent {
@@ -49,6 +64,10 @@ pub(super) fn event_of(fields: &[FieldDescriptor], packet: Received) -> PacketEv
             userdata: Bytes::from(notice.userdata.to_vec()),
             continuation: None,
         },
+        continuation: sender.and_then(|sender| {
+            let continuation = sender.continuation.as_deref()?;
+            Some(pausing::tell(continuation, bridge))
+        }),
         controller_id: notice.controller_id,
         // An action's length has been applied where the packet was sent.
         max_length: (notice.reason != PacketInReason::TableMiss).then_some(u16::MAX),
@@ -66,8 +85,32 @@ fn exact(field: FieldId, value: u128) -> Condition {
 /// A controller's packet that can be sent.
 pub(super) struct Prepared {
     packet: Packet,
-    actions: Actions,
-    registers: Vec<(thalweg_packet::FieldId, u128)>,
+    /// What is done with it.
+    continuation: Continuation,
+    /// Registers, metadata and tunnel fields.
+    fields: Vec<(thalweg_packet::FieldId, u128)>,
+}
+
+impl Prepared {
+    /// The operation that is needed before the packet can be processed, if one is: what its
+    /// actions read must be in the key.
+    ///
+    /// # Errors
+    /// If an action makes no sense, or no key has room for what the actions read.
+    pub(super) fn foresight(&self, pipeline: &Pipeline) -> Result<Option<Operation>, Refusal> {
+        let operation = Operation::Foresee(pausing::all_actions(&self.continuation));
+        let change = Change::one(operation.clone());
+        let plan = pipeline.plan(&change);
+        let plan = plan.map_err(|error| changes::refusal_of(&error))?;
+        Ok(plan.needs_new_layout().then_some(operation))
+    }
+
+    /// What becomes of the packet at the newest version.
+    pub(super) fn passes<'a>(self, pipeline: &'a Pipeline, outbox: &'a mut Outbox) -> Passes<'a> {
+        let version = pipeline.version();
+        let passes = Passes::new(pipeline, version, self.packet, outbox);
+        passes.with_continuation(self.continuation, &self.fields)
+    }
 }
 
 /// Checks a controller's packet and the actions that come with it.
@@ -79,49 +122,85 @@ pub(super) fn prepare(asked: &PacketOut) -> Result<Prepared, Refusal> {
         let what = "this switch keeps no packets";
         return Err(refuse(ErrorCode::OFPBRC_BUFFER_UNKNOWN, what));
     }
-    if asked.data.len() > MAX_PACKET_BYTES {
+    let in_port = asked.in_port().unwrap_or(PortNumber::CONTROLLER);
+    let actions = convert::actions::of_list(&asked.actions)?;
+    Ok(Prepared {
+        packet: packet_of(&asked.data, in_port)?,
+        continuation: Continuation {
+            is_packet_out: true,
+            ..Continuation::of_list(actions.into(), TableId(0))
+        },
+        fields: fields_of(&asked.metadata)?,
+    })
+}
+
+/// Checks a packet that a controller lets go on.
+///
+/// # Errors
+/// As for a packet-out, or if this switch has not paused the packet.
+pub(super) fn prepare_resumption(
+    asked: &PacketIn,
+    continuation: &of::PacketContinuation,
+    bridge: BridgeId,
+) -> Result<Prepared, Refusal> {
+    let continuation = pausing::read(continuation, bridge)?;
+    let fields = fields_of(&asked.metadata)?;
+    pausing::check_fields(&fields)?;
+    Ok(Prepared {
+        packet: packet_of(
+            &asked.data,
+            asked.metadata.in_port().unwrap_or(PortNumber::ANY),
+        )?,
+        continuation,
+        fields,
+    })
+}
+
+/// A controller's packet that seems to come from a port.
+fn packet_of(data: &Bytes, in_port: PortNumber) -> Result<Packet, Refusal> {
+    if data.len() > MAX_PACKET_BYTES {
         let what = format!("a packet has at most {MAX_PACKET_BYTES} bytes");
         return Err(refuse(ErrorCode::OFPBRC_BAD_PACKET, what));
     }
-    let in_port = asked.in_port().unwrap_or(PortNumber::CONTROLLER);
-    let is_real = !in_port.is_reserved();
     let may_be = [PortNumber::CONTROLLER, PortNumber::LOCAL, PortNumber::ANY];
-    if !is_real && !may_be.contains(&in_port) {
+    if in_port.is_reserved() && !may_be.contains(&in_port) {
         let what = format!("no packet comes from {in_port}");
         return Err(refuse(ErrorCode::OFPBRC_BAD_PORT, what));
     }
-    let actions = convert::actions::of_list(&asked.actions)?;
-    let mut packet = Packet::from_bytes(&asked.data);
+    let mut packet = Packet::from_bytes(data);
     packet.set_received(port_id(in_port), Instant::ZERO);
     Headers::parse(packet.bytes()).map_err(|error| {
         let what = format!("the packet cannot be read: {error}");
         refuse(ErrorCode::OFPBRC_BAD_PACKET, what)
     })?;
-    Ok(Prepared {
-        packet,
-        actions: actions.into(),
-        registers: registers_of(&asked.metadata)?,
-    })
+    Ok(packet)
+}
+
+/// Lets a paused packet go on.
+///
+/// # Errors
+/// As [`Prepared::foresight`] has.
+pub(super) fn resume(switch: &mut Switch, prepared: Prepared) -> Result<(), Refusal> {
+    let foresight = prepared.foresight(&switch.pipeline())?;
+    if let Some(operation) = foresight {
+        let applied = switch.apply(&Change::one(operation));
+        applied.map_err(|error| changes::refusal_of(&error))?;
+    }
+    send(switch, prepared);
+    Ok(())
 }
 
 /// Sends a controller's packet; the rules that it meets count it.
 pub(super) fn send(switch: &mut Switch, prepared: Prepared) {
-    let Prepared {
-        packet,
-        actions,
-        registers,
-    } = prepared;
     let now = switch.now();
     let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
     outbox.grows = true;
     let shared = switch.shared.clone();
     let pipeline = shared.pipeline.read();
-    let version = pipeline.version();
     let mut credits = Vec::new();
-    let bytes = packet.len() as u64;
-    let passes = Passes::new(&pipeline, version, packet, &mut outbox);
+    let bytes = prepared.packet.len() as u64;
     // A packet that becomes too long on the way ends there.
-    for pass in passes.with_actions(actions, &registers).flatten() {
+    for pass in prepared.passes(&pipeline, &mut outbox).flatten() {
         for step in pass.translation.trace.steps() {
             if let StepKind::Lookup { table, rule } = step.kind {
                 credits.push((table, rule));
@@ -140,8 +219,8 @@ pub(super) fn send(switch: &mut Switch, prepared: Prepared) {
     switch.post(outbox, now);
 }
 
-/// The registers that a packet-out of OpenFlow 1.5 begins with.
-fn registers_of(metadata: &Match) -> Result<Vec<(thalweg_packet::FieldId, u128)>, Refusal> {
+/// The registers, metadata and tunnel fields that a controller gives a packet.
+fn fields_of(metadata: &Match) -> Result<Vec<(thalweg_packet::FieldId, u128)>, Refusal> {
     let is_port = |field| matches!(field, FieldId::IN_PORT | FieldId::IN_PORT_OXM);
     let conditions = metadata.conditions.iter();
     let rest = Match {
@@ -171,17 +250,13 @@ impl Switch {
         for (station, port) in outbox.stations_seen.drain(..) {
             self.handle_station(station, port);
         }
-        let fields = self.pipeline().fields().clone();
-        for (notice, packet) in outbox.to_controller.drain(..) {
-            let received = Received {
-                notice,
-                in_port: packet.in_port(),
-                received_at: now,
-                bytes: packet.bytes().to_vec(),
-            };
-            let event = event_of(&fields, received);
-            let event = thalweg_control::openflow::target::Event::Packet(Box::new(event));
-            self.announce(event);
-        }
+        let received = outbox.to_controller.drain(..);
+        let received = received.map(|(notice, packet)| Received {
+            notice,
+            in_port: packet.in_port(),
+            received_at: now,
+            bytes: packet.bytes().to_vec(),
+        });
+        self.announce_packets(received.collect());
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use thalweg_control::openflow::target::{
     Event, Failure, FlowCursor, Outcome, Target, Transaction, Waker,
 };
+use thalweg_openflow::message::continuation::PacketContinuation;
 use thalweg_openflow::message::flow::FlowStatsRequest;
 use thalweg_openflow::message::packet::PacketIn;
 use thalweg_openflow::message::port::PortDesc;
@@ -16,7 +17,8 @@ use thalweg_pipeline::Miss;
 
 use super::cursor::Cursor;
 use super::desk::Desk;
-use super::{OpenFlowIdentity, changes, cursor, statistics};
+use super::pausing::BridgeId;
+use super::{OpenFlowIdentity, changes, cursor, packets, pausing, statistics};
 use crate::rule_duty::Shared;
 use crate::switch::{Interrupter, Switch};
 use crate::sync::{Receiver, Sender, bounded};
@@ -65,6 +67,7 @@ pub struct OpenFlowPlane {
     interrupter: Interrupter,
     shared: Arc<Shared>,
     identity: Arc<OpenFlowIdentity>,
+    bridge: BridgeId,
     events: Arc<Events>,
 }
 
@@ -79,12 +82,14 @@ pub(super) fn connect(switch: &Switch, identity: OpenFlowIdentity) -> (Desk, Ope
     let (calls, waiting): (Sender<Call>, Receiver<Call>) = bounded(1);
     let events = Arc::new(Events::default());
     let identity = Arc::new(identity);
-    let desk = Desk::new(waiting, events.clone(), identity.clone());
+    let bridge = pausing::bridge_id(identity.datapath_id);
+    let desk = Desk::new(waiting, events.clone(), identity.clone(), bridge);
     let plane = OpenFlowPlane {
         calls,
         interrupter: switch.interrupter(),
         shared: switch.shared.clone(),
         identity,
+        bridge,
         events,
     };
     (desk, plane)
@@ -169,9 +174,13 @@ impl Target for OpenFlowPlane {
         self.call(move |switch| statistics::read(switch, version, &request))?
     }
 
-    fn resume(&mut self, _packet: PacketIn) -> Result<(), Refusal> {
-        let what = "this switch pauses no packets, so there is none to resume";
-        Err(refuse(ErrorCode::NXR_STALE, what))
+    fn resume(
+        &mut self,
+        packet: PacketIn,
+        continuation: PacketContinuation,
+    ) -> Result<(), Refusal> {
+        let prepared = packets::prepare_resumption(&packet, &continuation, self.bridge)?;
+        self.call(move |switch| packets::resume(switch, prepared))?
     }
 
     fn watch_flows(&mut self, wanted: bool) {

@@ -6,7 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use thalweg_openflow::message::Message;
 use thalweg_openflow::message::connection::{RequestForward, Role};
+use thalweg_openflow::message::continuation::PacketContinuation;
 use thalweg_openflow::message::nicira::TlvTable;
+use thalweg_openflow::message::packet::PacketIn;
 use thalweg_openflow::message::switch::{FRAG_MASK, SwitchConfig};
 use thalweg_openflow::{ErrorCode, Incoming, Refusal, Version, refuse};
 
@@ -181,7 +183,7 @@ impl<T: Target> Agent<T> {
                 let table: TlvTable = self.tlv.told();
                 link.session.send(xid, &Message::TlvTableReply(table));
             }
-            Message::Resume(packet) => self.target.resume(packet)?,
+            Message::Resume(packet) => self.resume(link.version(), packet)?,
             Message::CtFlushZone(zone) => self.target.flush_zone(zone)?,
             Message::CtFlush(_) => {
                 let what = "connections chosen by their tuple";
@@ -199,6 +201,12 @@ impl<T: Target> Agent<T> {
             }
         }
         Ok(())
+    }
+
+    fn resume(&mut self, version: Version, mut packet: PacketIn) -> Result<(), Refusal> {
+        let bytes = packet.continuation.take().unwrap_or_default();
+        let continuation = PacketContinuation::decode(version, &bytes)?;
+        self.target.resume(packet, continuation)
     }
 
     fn features(&mut self, link: &mut Link, xid: u32) {

@@ -75,7 +75,8 @@ impl<T: Target> Agent<T> {
         for link in self.links.values_mut() {
             let is_addressed = link.controller_id == event.controller_id
                 && (event.max_length.is_some() || link.hears_misses());
-            if is_addressed && link.wants(AsyncKind::PacketIn, event.packet.reason) {
+            let told = reason::told(link.version(), event.packet.reason);
+            if is_addressed && link.wants(AsyncKind::PacketIn, told) {
                 link.tell_packet(event, now);
             }
         }
@@ -172,10 +173,19 @@ impl Link {
         };
         let most = event.max_length.unwrap_or(self.miss_send_length);
         packet.data.truncate(most.into());
-        if self.packet_in_format != PacketInFormat::Nicira2 {
-            packet.userdata = bytes::Bytes::new();
-            packet.continuation = None;
+        let version = self.version();
+        match self.packet_in_format {
+            PacketInFormat::Nicira2 => {
+                let continuation = event.continuation.as_ref();
+                packet.continuation = continuation.map(|continuation| continuation.encode(version));
+            }
+            PacketInFormat::Standard | PacketInFormat::Nicira => {
+                packet.userdata = bytes::Bytes::new();
+            }
         }
-        self.session.send(0, &Message::PacketIn(packet));
+        // A message has at most 65,535 bytes.
+        if !self.session.send(0, &Message::PacketIn(packet)) {
+            self.packets_dropped += 1;
+        }
     }
 }

@@ -75,6 +75,7 @@ fn controller(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Action> {
     let mut userdata = Box::default();
     let mut controller_id = 0;
     let mut reason = PacketInReason::Action;
+    let mut pause = false;
     let is_number = pair.value.bytes().all(|byte| byte.is_ascii_digit());
     if is_number && !pair.value.is_empty() {
         max_len_bytes = line.integer(pair.value)?;
@@ -86,7 +87,8 @@ fn controller(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Action> {
                 "userdata" => userdata = line.hex_bytes(option.value)?,
                 "reason" => reason = packet_in_reason(line, option.value)?,
                 "id" => controller_id = line.integer(option.value)?,
-                "pause" | "meter_id" => {
+                "pause" => pause = true,
+                "meter_id" => {
                     let name = format!("controller({}=...)", option.key);
                     return Err(line.unsupported(option.key, name));
                 }
@@ -99,6 +101,7 @@ fn controller(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Action> {
         controller_id,
         reason,
         userdata,
+        pause,
     }))
 }
 
@@ -107,11 +110,17 @@ fn packet_in_reason(line: &Line<'_>, word: &str) -> Parsed<PacketInReason> {
         "no_match" => Ok(PacketInReason::NoMatch),
         "action" => Ok(PacketInReason::Action),
         "invalid_ttl" => Ok(PacketInReason::InvalidTtl),
-        _ => Err(line.value(word, "action, no_match or invalid_ttl")),
+        "action_set" => Ok(PacketInReason::ActionSet),
+        "group" => Ok(PacketInReason::Group),
+        "packet_out" => Ok(PacketInReason::PacketOut),
+        _ => {
+            let what = "action, no_match, invalid_ttl, action_set, group or packet_out";
+            Err(line.value(word, what))
+        }
     }
 }
 
-const OPTIONS: &str = "there are max_len, id, reason and userdata";
+const OPTIONS: &str = "there are max_len, id, reason, userdata and pause";
 
 fn resubmit(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Action> {
     let mut parts = pair.value.split(',').map(str::trim);

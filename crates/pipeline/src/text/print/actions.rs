@@ -169,6 +169,7 @@ fn controller(out: Out<'_, '_>, output: &Output) -> fmt::Result {
         controller_id,
         reason,
         userdata,
+        pause,
     } = output
     else {
         return Ok(());
@@ -182,7 +183,11 @@ fn controller(out: Out<'_, '_>, output: &Output) -> fmt::Result {
             options.push("reason=no_match".to_owned())
         }
         PacketInReason::InvalidTtl => options.push("reason=invalid_ttl".to_owned()),
-        _ => {}
+        PacketInReason::ActionSet => options.push("reason=action_set".to_owned()),
+        PacketInReason::Group => options.push("reason=group".to_owned()),
+        PacketInReason::PacketOut => options.push("reason=packet_out".to_owned()),
+        // Only a walk gives the last one.
+        PacketInReason::Action | PacketInReason::MissRule => {}
     }
     if *max_len_bytes != u16::MAX {
         options.push(format!("max_len={max_len_bytes}"));
@@ -192,6 +197,9 @@ fn controller(out: Out<'_, '_>, output: &Output) -> fmt::Result {
     }
     if !userdata.is_empty() {
         options.push(format!("userdata={}", dotted(userdata)));
+    }
+    if *pause {
+        options.push("pause".to_owned());
     }
     write!(out, "controller({})", options.join(","))
 }

@@ -249,8 +249,8 @@ fn output(port: PortNumber, max_length: u16) -> Result<Option<Action>, Refusal> 
 }
 
 fn controller(options: &of_action::Controller) -> Result<Action, Refusal> {
-    if options.pause || options.meter.is_some() {
-        let what = "this switch cannot pause packets for a controller, or meter them, yet";
+    if options.meter.is_some() {
+        let what = "this switch does not measure packets for controllers yet";
         return Err(refuse(ErrorCode::OFPBAC_BAD_VENDOR_TYPE, what));
     }
     let reason = match options.reason {
@@ -259,6 +259,7 @@ fn controller(options: &of_action::Controller) -> Result<Action, Refusal> {
         2 => PacketInReason::InvalidTtl,
         3 => PacketInReason::ActionSet,
         4 => PacketInReason::Group,
+        5 => PacketInReason::PacketOut,
         reason => {
             let what = format!("a packet-in has no reason {reason}");
             return Err(refuse(ErrorCode::NXBRC_BAD_REASON, what));
@@ -269,6 +270,7 @@ fn controller(options: &of_action::Controller) -> Result<Action, Refusal> {
         controller_id: options.id,
         reason,
         userdata: options.userdata.as_deref().unwrap_or_default().into(),
+        pause: options.pause,
     }))
 }
 

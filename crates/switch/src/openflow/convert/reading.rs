@@ -41,6 +41,44 @@ pub(in crate::openflow) fn of_list(actions: &[Action], max_length: u16) -> Vec<o
     told
 }
 
+/// The rest of a list, for packets of any shape, as actions only: instructions as the actions
+/// that do the same, and writes to a tag's id that may add the tag as writes of the whole tag.
+pub(in crate::openflow) fn of_frozen(actions: &[Action]) -> Vec<of_action::Action> {
+    use of_action::Action as Of;
+    let told = actions.iter().map(|action| match action {
+        Action::Goto(table) => Of::Resubmit {
+            port: PortNumber::IN_PORT,
+            table: Some(table.number()),
+            with_ct: false,
+        },
+        Action::WriteMetadata { value, mask } => {
+            let whole = *mask == u64::MAX;
+            set(
+                of::FieldId::METADATA,
+                (*value).into(),
+                (!whole).then_some((*mask).into()),
+            )
+        }
+        Action::SetVlan {
+            id,
+            priority,
+            adds_tag: true,
+        } => {
+            let present = u128::from(f::VLAN_PRESENT);
+            let id = id.map_or((0, 0), |id| (u128::from(id), 0xfff));
+            let priority = priority.map_or((0, 0), |priority| (u128::from(priority) << 13, 0xe000));
+            set(
+                of::FieldId::VLAN_TCI,
+                present | id.0 | priority.0,
+                Some(present | id.1 | priority.1),
+            )
+        }
+        Action::Clone(nested) => Of::Clone(of_frozen(nested)),
+        action => tell(action, &mut Shape::default()),
+    });
+    told.collect()
+}
+
 /// Tells the length of all outputs but those to controllers, which have their own.
 fn set_length(told: &mut [of_action::Action], length: u16) {
     for action in told {
@@ -139,6 +177,7 @@ fn tell_output(output: &Output, shape: &Shape) -> of_action::Action {
             controller_id,
             reason,
             userdata,
+            pause,
         } => {
             if *output == Output::to_controller(*max_len_bytes) {
                 return Of::Output {
@@ -150,7 +189,7 @@ fn tell_output(output: &Output, shape: &Shape) -> of_action::Action {
                 max_length: *max_len_bytes,
                 id: *controller_id,
                 reason: reason.number(),
-                pause: false,
+                pause: *pause,
                 userdata: (!userdata.is_empty()).then(|| Bytes::copy_from_slice(userdata)),
                 meter: None,
             });

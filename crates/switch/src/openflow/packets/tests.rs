@@ -1,0 +1,55 @@
+//! Packets from controllers.
+
+use thalweg_openflow::Match;
+use thalweg_openflow::action::Action as Of;
+use thalweg_openflow::message::packet::PacketOut;
+use thalweg_openflow::message::port::PortNumber;
+use thalweg_packet::{Instant, PacketPool, PortId};
+use thalweg_pipeline::{Change, Outbox};
+
+use super::prepare;
+use crate::{Config, Engine};
+
+#[test]
+fn a_packet_out_writes_what_no_rule_reads() {
+    let mut engine = Engine::new(Config::default()).expect("it makes sense");
+    (1..=4).for_each(|port| engine.add_port(PortId(port), Instant::ZERO));
+    let mut frame = vec![0; 34];
+    frame[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
+    (frame[17], frame[22]) = (20, 64);
+    let output = |port| Of::Output {
+        port: PortNumber(port),
+        max_length: 0,
+    };
+    let asked = PacketOut {
+        buffer: None,
+        metadata: Match::default(),
+        actions: vec![
+            Of::SetNwDst([10, 0, 0, 9]),
+            output(2),
+            Of::DecTtl(None),
+            Of::PushVlan(0x8100),
+            output(3),
+        ],
+        data: frame.into(),
+    };
+    let prepared = prepare(&asked).expect("it is right");
+    let foresight = prepared.foresight(&engine.pipeline()).expect("it fits");
+    let foresight = foresight.expect("no rule reads anything");
+    engine
+        .apply(&Change::one(foresight), Instant::ZERO)
+        .expect("it fits");
+    let pipeline = engine.pipeline();
+    assert_eq!(prepared.foresight(&pipeline), Ok(None));
+    let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
+    outbox.grows = true;
+    prepared.passes(&pipeline, &mut outbox).for_each(drop);
+    let sent: Vec<_> = outbox
+        .sent
+        .iter()
+        .map(|(port, packet)| (port.0, packet.bytes()))
+        .collect();
+    assert_eq!(sent[0].1[30..34], [10, 0, 0, 9], "{sent:?}");
+    assert_eq!(sent[1].1[12..18], [0x81, 0, 0, 0, 8, 0], "{sent:?}");
+    assert_eq!(sent[1].1[26], 63, "{sent:?}");
+}
