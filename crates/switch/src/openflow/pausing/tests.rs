@@ -12,11 +12,11 @@ use thalweg_openflow::message::Message;
 use thalweg_openflow::message::continuation as of;
 use thalweg_openflow::message::packet::PacketInFormat;
 use thalweg_openflow::{Context, ErrorCode, Version, decode, encode};
-use thalweg_packet::{Headers, Instant, Packet, PacketPool, PortId, Receipt};
+use thalweg_packet::{Headers, Instant, Packet, PacketPool, PortId, Receipt, standard as f};
 use thalweg_pipeline::text::parse_rules;
 use thalweg_pipeline::{
     Action, Actions, Author, Change, Continuation, DropReason, MAX_PASSES, Miss, Misses, Notice,
-    Operation, Outbox, Output, PacketInReason, Pipeline, TableId, forward, translate,
+    Operation, Outbox, Output, PacketInReason, Pipeline, Subfield, TableId, forward, translate,
 };
 use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
 
@@ -47,6 +47,27 @@ fn is_instruction(action: &Action) -> bool {
             | Action::WriteMetadata { .. }
             | Action::Goto(_)
     )
+}
+
+/// The same list, often with bits that are saved at its beginning and seen at its end.
+fn with_stack(random: &mut Pcg64Mcg, list: &Actions) -> Actions {
+    let end = list.iter().position(is_instruction);
+    let (actions, instructions) = list.split_at(end.unwrap_or(list.len()));
+    let bits = |field| Subfield::whole(field, 12);
+    let mut all = Vec::new();
+    if random.random_ratio(1, 2) {
+        let field = [f::ETH_SRC, f::REG0][random.random_range(0..2)];
+        all.push(Action::Push(bits(field)));
+    }
+    all.extend_from_slice(actions);
+    if random.random_ratio(1, 2) {
+        all.push(Action::Pop(bits(f::ETH_DST)));
+        all.push(Action::Output(Output::Port(PortId(
+            random.random_range(1..4),
+        ))));
+    }
+    all.extend_from_slice(instructions);
+    all.into()
 }
 
 /// The same list with pauses in between. They stand in front of instructions.
@@ -196,6 +217,7 @@ impl Twins {
             for operation in &mut change.operations {
                 if let Operation::Add(flow) = operation {
                     flow.cookie = random.random_range(0..4);
+                    flow.actions = with_stack(&mut random, &flow.actions);
                     if !seed.is_multiple_of(4) {
                         flow.actions = without(&flow.actions, |action| *action == Action::Exit);
                         continue;
