@@ -118,6 +118,12 @@ impl Precedence {
     pub const fn priority(self) -> u16 {
         (self.0 >> Self::AGE_BITS) as u16
     }
+
+    /// The age part: the number under which the rule was added.
+    pub const fn age(self) -> u64 {
+        let ones = (1 << Self::AGE_BITS) - 1;
+        ones - (self.0 & ones)
+    }
 }
 
 /// A rule as a classifier sees it: `key & mask == value`.

@@ -1,5 +1,6 @@
 //! The section `[openflow]`: where clients and controllers drive the switch.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,6 +9,9 @@ use thalweg_control::TlsFiles;
 use thalweg_control::openflow::{
     FailMode, ListenAddress, OpenFlowConfig, Remote, Version, Versions,
 };
+use thalweg_pipeline::TableLimit;
+use thalweg_pipeline::text::parse_subfield;
+use thalweg_switch::OpenFlowTable;
 use toml::Spanned;
 
 use crate::value::{Number, micros};
@@ -17,6 +21,12 @@ use crate::{ConfigError, Result, Source};
 pub(crate) const CONNECTIONS: std::ops::RangeInclusive<u64> = 1..=65_536;
 /// Packets a second for one connection; zero for no limit.
 pub(crate) const RATES: std::ops::RangeInclusive<u64> = 0..=100_000_000;
+/// Numbers of tables.
+pub(crate) const TABLES: std::ops::RangeInclusive<u64> = 0..=253;
+/// Rules of a table.
+pub(crate) const TABLE_RULES: std::ops::RangeInclusive<u64> = 0..=u32::MAX as u64;
+/// Bytes of a table's name.
+pub(crate) const TABLE_NAME_BYTES: usize = 31;
 /// Microseconds of probes and pauses.
 pub(crate) const TIMES_US: std::ops::RangeInclusive<u64> = 0..=3_600_000_000;
 #[derive(Debug, Default, Deserialize)]
@@ -44,6 +54,20 @@ pub(crate) struct OpenFlowSection {
     packet_in_rate: Option<Spanned<Number>>,
     change_rate: Option<Spanned<Number>>,
     max_connections: Option<Spanned<Number>>,
+    #[serde(default)]
+    tables: Vec<TableSection>,
+}
+
+/// One `[[openflow.tables]]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TableSection {
+    id: Spanned<Number>,
+    name: Option<Spanned<String>>,
+    limit: Option<Spanned<Number>>,
+    overflow: Option<Spanned<String>>,
+    #[serde(default)]
+    groups: Vec<Spanned<String>>,
 }
 
 /// How OpenFlow drives the switch.
@@ -53,6 +77,8 @@ pub struct OpenFlowSettings {
     pub datapath_id: u64,
     /// The server.
     pub server: OpenFlowConfig,
+    /// Names and limits of tables, by number.
+    pub tables: BTreeMap<u8, OpenFlowTable>,
 }
 
 impl Source<'_> {
@@ -111,6 +137,54 @@ impl Source<'_> {
         Ok(OpenFlowSettings {
             datapath_id: datapath_id.transpose()?.unwrap_or_else(|| number_of(name)),
             server,
+            tables: self.tables(&section.tables)?,
+        })
+    }
+
+    fn tables(&self, said: &[TableSection]) -> Result<BTreeMap<u8, OpenFlowTable>> {
+        let mut tables = BTreeMap::new();
+        for section in said {
+            let id = self.number("id", &section.id, TABLES)? as u8;
+            if tables.insert(id, self.table(section)?).is_some() {
+                let what = format!("table {id} is described twice; keep one of them");
+                return Err(self.error(&section.id.span(), what));
+            }
+        }
+        Ok(tables)
+    }
+
+    fn table(&self, section: &TableSection) -> Result<OpenFlowTable> {
+        let name = match &section.name {
+            Some(name) if name.get_ref().len() > TABLE_NAME_BYTES => {
+                let what = format!("a name of more than {TABLE_NAME_BYTES} bytes; shorten it");
+                return Err(self.error(&name.span(), what));
+            }
+            name => name.as_ref().map(|name| name.get_ref().clone()),
+        };
+        let limit = section.limit.as_ref();
+        let limit = limit.map(|said| self.number("limit", said, TABLE_RULES));
+        let evicts = match &section.overflow {
+            None => false,
+            Some(said) => match said.get_ref().as_str() {
+                "refuse" => false,
+                "evict" => true,
+                other => {
+                    let what = format!("overflow `{other}`; write \"refuse\" or \"evict\"");
+                    return Err(self.error(&said.span(), what));
+                }
+            },
+        };
+        let groups = section.groups.iter().map(|said| {
+            let bits = parse_subfield(said.get_ref());
+            bits.map_err(|error| self.error(&said.span(), error))
+        });
+        Ok(OpenFlowTable {
+            name: name.unwrap_or_default(),
+            limit: TableLimit {
+                rules: limit.transpose()?.map(|rules| rules as u32),
+                evicts,
+                groups: groups.collect::<Result<_>>()?,
+            },
         })
     }
 

@@ -38,7 +38,7 @@ pub struct KeyReference {
 }
 
 /// The headings, each with a sentence on its section.
-const SECTIONS: [(&str, &str); 9] = [
+const SECTIONS: [(&str, &str); 10] = [
     ("[switch]", "The switch and its rules."),
     ("[cache.microflow]", "The exact-match cache of each worker."),
     ("[cache.megaflow]", "The wildcard cache of each worker."),
@@ -54,6 +54,10 @@ const SECTIONS: [(&str, &str); 9] = [
     (
         "[openflow]",
         "Where OpenFlow's clients and controllers drive the switch.",
+    ),
+    (
+        "[[openflow.tables]]",
+        "A table's name, and how many rules it may have; repeat the section for each.",
     ),
     ("[p4]", "A P4 program that forwards in place of rules."),
     (
@@ -71,6 +75,7 @@ pub fn key_references() -> Vec<KeyReference> {
     port_keys(&mut rows);
     v2p_keys(&mut rows);
     openflow_keys(&mut rows);
+    openflow_table_keys(&mut rows);
     p4_keys(&mut rows);
     p4runtime_keys(&mut rows);
     rows
@@ -454,6 +459,48 @@ fn p4_keys(rows: &mut Vec<KeyReference>) {
     );
 }
 
+fn openflow_table_keys(rows: &mut Vec<KeyReference>) {
+    let mut key = |key, values: String, default: &str, text| {
+        add(rows, ("[[openflow.tables]]", key), values, default, text);
+    };
+    let (first, last) = (openflow::TABLES.start(), openflow::TABLES.end());
+    key(
+        "id",
+        format!("{first} to {last}"),
+        "",
+        "The table's number; required.",
+    );
+    key(
+        "name",
+        format!("a text of at most {} bytes", openflow::TABLE_NAME_BYTES),
+        NONE,
+        "What `ovs-ofctl --names` calls it; controllers cannot change it.",
+    );
+    key(
+        "limit",
+        format!(
+            "{} to {}",
+            openflow::TABLE_RULES.start(),
+            openflow::TABLE_RULES.end()
+        ),
+        NONE,
+        "Most rules; without it only `rules` of `[limits]` holds.",
+    );
+    key(
+        "overflow",
+        "`refuse`, `evict`".into(),
+        "refuse",
+        "A full table refuses a new rule, or ends the least important rule with a timeout, and \
+         of those the one that ends first.",
+    );
+    key(
+        "groups",
+        "a list of fields, `NXM_OF_IN_PORT[]` or `ip_src[8..31]`".into(),
+        NONE,
+        "Rules that agree on these bits are a group; the largest group loses a rule.",
+    );
+}
+
 fn openflow_keys(rows: &mut Vec<KeyReference>) {
     let default = OpenFlowConfig::default();
     let mut key = |key, values: String, default: String, text| {
@@ -701,6 +748,7 @@ mod tests {
     fn known(section: &str) -> BTreeSet<String> {
         let required = match section {
             "[[port]]" => "number = 1\n",
+            "[[openflow.tables]]" => "id = 1\n",
             _ => "",
         };
         let text = format!("{section}\n{required}no_such_key = 1\n");
@@ -708,10 +756,9 @@ mod tests {
         let said = said.to_string();
         let (_, list) = said.split_once("expected").expect("it names the keys");
         let words = list.split(['`', '"']).skip(1).step_by(2);
-        words
-            .filter(|word| !word.is_empty())
-            .map(str::to_owned)
-            .collect()
+        // A list of tables is a section of its own.
+        let is_key = |word: &&str| !word.is_empty() && (section, *word) != ("[openflow]", "tables");
+        words.filter(is_key).map(str::to_owned).collect()
     }
 
     #[test]

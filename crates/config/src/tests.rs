@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use thalweg_control::openflow::{FailMode, ListenAddress, Remote, Version};
+use thalweg_switch::OpenFlowTable;
 
 use super::*;
 
@@ -58,6 +59,14 @@ max_backoff_us = "4s"
 packet_in_rate = 1000
 change_rate = 50
 max_connections = 9
+[[openflow.tables]]
+id = 3
+name = "acl"
+limit = 100
+overflow = "evict"
+groups = ["NXM_OF_IN_PORT[]", "ip_src[8..31]"]
+[[openflow.tables]]
+id = 0
 [[port]]
 number = 1
 name = "p1"
@@ -203,6 +212,17 @@ fn everything_of_openflow_can_be_said() {
     assert_eq!(server.max_backoff, Duration::from_secs(4));
     assert_eq!((server.packet_rate, server.connections), (Some(1000), 9));
     assert_eq!(server.change_rate, Some(50));
+    let tables: Vec<u8> = settings.tables.keys().copied().collect();
+    assert_eq!(tables, [0, 3]);
+    assert_eq!(settings.tables[&0], OpenFlowTable::default());
+    let table = &settings.tables[&3];
+    let limit = &table.limit;
+    assert_eq!(
+        (table.name.as_str(), limit.rules, limit.evicts),
+        ("acl", Some(100), true)
+    );
+    let widths: Vec<u16> = limit.groups.iter().map(|bits| bits.width_bits()).collect();
+    assert_eq!(widths, [16, 24]);
 }
 
 #[test]
@@ -240,6 +260,24 @@ fn faults_in_openflow_have_a_place_and_advice() {
         ("key = \"k\"", "give all three"),
         ("max_connections = 0", "must be"),
         ("in_band = true", "expected"),
+        ("[[openflow.tables]]\nid = 254", "must be"),
+        ("[[openflow.tables]]\nlimit = 1", "missing field `id`"),
+        (
+            "[[openflow.tables]]\nid = 1\n[[openflow.tables]]\nid = 1",
+            "described twice",
+        ),
+        (
+            "[[openflow.tables]]\nid = 1\noverflow = \"drop\"",
+            "write \"refuse\" or \"evict\"",
+        ),
+        (
+            "[[openflow.tables]]\nid = 1\ngroups = [\"in_prt\"]",
+            "ovs-fields(7)",
+        ),
+        (
+            "[[openflow.tables]]\nid = 1\nname = \"a name of more than thirty-one bytes\"",
+            "shorten it",
+        ),
     ] {
         let said = error(&format!("{PORT}[openflow]\n{said_wrong}"));
         assert!(

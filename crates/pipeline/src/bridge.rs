@@ -240,6 +240,9 @@ impl Operation {
             Operation::SetPort(port, state) => Operation::SetPort(bridge.move_port(*port), *state),
             Operation::DeletePort(port) => Operation::DeletePort(bridge.move_port(*port)),
             Operation::SetMisses(misses) => Operation::SetMisses(misses.clone()),
+            Operation::LimitTable(table, limit) => {
+                Operation::LimitTable(bridge.table(table.number()), limit.clone())
+            }
             Operation::Foresee(actions) => Operation::Foresee(bridge.move_actions(actions)),
             Operation::MoveMacs(moves) => {
                 let mut moves = moves.clone();

@@ -10,6 +10,7 @@ use thalweg_packet::PortId;
 use crate::action::{Action, GroupId, Output, TableId};
 use crate::bridge::BridgeId;
 use crate::flow::{Flow, Group, PortState};
+use crate::limits::TableLimit;
 use crate::mac::MacMove;
 use crate::matching::Match;
 use crate::miss::Misses;
@@ -99,6 +100,9 @@ pub enum Operation {
     SetPort(PortId, PortState),
     /// Removes a port.
     DeletePort(PortId),
+    /// Sets how many rules a table may have. If that number changes, rules beyond it go, as far
+    /// as the table evicts.
+    LimitTable(TableId, Arc<TableLimit>),
     /// Sets what tables do with packets that no rule matches.
     SetMisses(Arc<Misses>),
     /// Records stations that `normal` has seen at a port, or forgets them.
@@ -163,6 +167,19 @@ pub enum ChangeError {
         operation: usize,
         /// Most rules.
         capacity: usize,
+    },
+    /// A table has no room for another rule, and none of its rules may go.
+    #[error(
+        "operation {operation}: table {table} is full at {capacity} rules, and none of them goes \
+         for another; delete some first, or let the table evict rules with a timeout"
+    )]
+    TableFull {
+        /// Index of the operation, from 0.
+        operation: usize,
+        /// The table.
+        table: u8,
+        /// Most rules.
+        capacity: u32,
     },
     /// There is no room for another group.
     #[error("operation {operation}: the pipeline is full at {capacity} groups; delete some first")]
@@ -259,6 +276,7 @@ impl ChangeError {
         match self {
             ChangeError::Layout(_) => None,
             ChangeError::RulesFull { operation, .. }
+            | ChangeError::TableFull { operation, .. }
             | ChangeError::GroupsFull { operation, .. }
             | ChangeError::GotoBackwards { operation, .. }
             | ChangeError::Overlap { operation, .. }

@@ -13,6 +13,7 @@ mod effect;
 mod flow;
 mod history;
 pub mod interpret;
+mod limits;
 mod mac;
 mod matching;
 mod miss;
@@ -39,6 +40,7 @@ pub use flow::{
 pub use interpret::{
     Author, Continuation, FrozenList, Memory, Shortcut, Translation, Walker, resume, translate,
 };
+pub use limits::TableLimit;
 pub use mac::{MacMove, MacTable, Station};
 pub use matching::{Contradiction, Match, Term};
 pub use miss::{Miss, Misses};

@@ -32,6 +32,7 @@ use crate::action::{Actions, GroupId, TableId};
 use crate::change::uses_group;
 use crate::flow::{Flow, Group, GroupKind, Labels, PortState};
 use crate::history::History;
+use crate::limits::Limits;
 use crate::mac::{MacTable, Station};
 use crate::matching::Match;
 use crate::miss::Misses;
@@ -229,6 +230,7 @@ pub struct Pipeline {
     table_counters: BTreeMap<TableId, TableCounters>,
     pub(crate) ports: BTreeMap<PortId, History<PortState>>,
     pub(crate) misses: History<Arc<Misses>>,
+    pub(crate) limits: Limits,
     pub(crate) macs: MacTable,
     pub(crate) version: Version,
     pub(crate) prepared: Option<Prepared>,
@@ -259,6 +261,7 @@ impl Pipeline {
             table_counters: BTreeMap::new(),
             ports: BTreeMap::new(),
             misses: History::default(),
+            limits: Limits::default(),
             macs: MacTable::default(),
             version: Version::FIRST,
             prepared: None,

@@ -43,13 +43,15 @@ mod operations;
 mod plan;
 mod undo;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use thalweg_classifier::{RuleId, Version};
 use thalweg_packet::{Instant, PortId};
 
 use crate::action::{GroupId, TableId};
 use crate::change::{Change, ChangeError};
+use crate::limits::TableLimit;
 use crate::mac::Station;
 use crate::pipeline::{Generation, Pipeline};
 
@@ -77,6 +79,8 @@ pub struct Delta {
     pub inserted: Vec<RuleId>,
     /// Rules that no longer exist.
     pub removed: Vec<RuleId>,
+    /// Those of them that went to make room for others.
+    pub evicted: BTreeSet<RuleId>,
     /// Groups that were added, replaced or removed.
     pub groups: Vec<GroupId>,
     /// Ports that were added or removed, or whose state changed.
@@ -158,6 +162,8 @@ pub(crate) enum Done {
     GroupCounters(GroupId, Option<usize>),
     /// A port was set or removed.
     Port(PortId),
+    /// A table's limit was set; the former one.
+    Limit(TableId, Option<Arc<TableLimit>>),
     /// What tables do without a rule was set.
     Misses,
     /// A station was moved or forgotten.

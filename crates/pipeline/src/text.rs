@@ -74,6 +74,14 @@ pub fn parse_match(text: &str) -> Result<Match, TextError> {
     Parser::new().parse_match(text)
 }
 
+/// Reads the bits of a field: `NXM_OF_IN_PORT[]`, `ip_src[8..31]` or a bare name.
+///
+/// # Errors
+/// If the field is unknown or has no such bits.
+pub fn parse_subfield(text: &str) -> Result<crate::Subfield, TextError> {
+    Parser::new().parse_subfield(text)
+}
+
 /// Reads a cache entry's key and mask, as [`print_megaflow`] prints them in OpenFlow's
 /// spelling. Also reads any [`Match`] as it prints itself.
 ///

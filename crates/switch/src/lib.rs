@@ -40,7 +40,7 @@ pub use audit::Audit;
 pub use engine::{Config, Engine, EngineError, Step, Update};
 pub use long_work::{LongWork, LongWorkStatistics};
 pub use message::PacketIn;
-pub use openflow::{OpenFlowCounters, OpenFlowIdentity, OpenFlowPlane};
+pub use openflow::{OpenFlowCounters, OpenFlowIdentity, OpenFlowPlane, OpenFlowTable};
 pub use p4::{
     P4Burst, P4Clock, P4Config, P4Forwarder, P4Plane, P4PlaneConfig, P4Switch, P4Totals, P4Waker,
 };

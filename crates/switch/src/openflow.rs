@@ -24,6 +24,7 @@ mod packets;
 mod pausing;
 mod plane;
 mod statistics;
+mod tables;
 
 use std::collections::BTreeMap;
 
@@ -33,6 +34,7 @@ use thalweg_packet::PortId;
 pub(crate) use desk::Desk;
 pub use desk::OpenFlowCounters;
 pub use plane::OpenFlowPlane;
+pub use tables::OpenFlowTable;
 
 use crate::Switch;
 

@@ -15,6 +15,8 @@ pub enum RemovalReason {
     Deleted,
     /// A group that it used was deleted.
     GroupDeleted,
+    /// It made room for another in a full table.
+    Evicted,
 }
 
 /// The report of an ended rule that asked for it.

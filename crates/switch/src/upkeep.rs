@@ -183,6 +183,7 @@ impl Upkeep {
         });
         let reason = match over.binary_search_by_key(&id, |(rule, _)| *rule) {
             Ok(place) => over[place].1,
+            Err(_) if delta.evicted.contains(&id) => RemovalReason::Evicted,
             Err(_) if lost_group => RemovalReason::GroupDeleted,
             Err(_) => RemovalReason::Deleted,
         };

@@ -28,6 +28,10 @@ fn describe_operation(operation: &Operation) -> String {
         Operation::SetPort(port, state) if state.is_up => format!("port {port} up"),
         Operation::SetPort(port, _) => format!("port {port} down"),
         Operation::DeletePort(port) => format!("port {port} gone"),
+        Operation::LimitTable(table, limit) => match limit.rules {
+            Some(rules) => format!("table {} has at most {rules} rules", table.0),
+            None => format!("table {} has no limit", table.0),
+        },
         Operation::SetMisses(misses) if misses.others == Miss::Drop && misses.tables.is_empty() => {
             "tables drop packets without a rule".to_owned()
         }

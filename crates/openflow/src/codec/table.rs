@@ -239,9 +239,20 @@ fn put_abilities_11(stats: &TableStats, writer: &mut Writer) {
     writer.u32(MATCH_11);
     writer.u32(MATCH_11);
     writer.u32(told_instructions(stats));
-    writer.u32(action_bits(&features.of_entries.write_actions));
-    writer.u32(action_bits(&features.of_entries.apply_actions));
+    writer.u32(action_bits_11(&features.of_entries.write_actions));
+    writer.u32(action_bits_11(&features.of_entries.apply_actions));
     writer.u32(features.config);
+}
+
+/// OpenFlow 1.1 has an action for each field instead of one for all.
+fn action_bits_11(actions: &[u16]) -> u32 {
+    const SET_FIELD: u16 = 25;
+    const EACH_FIELD: u32 = 0b0110_0111_1111_1110;
+    let bits = action_bits(actions) & !(1 << SET_FIELD);
+    match actions.contains(&SET_FIELD) {
+        true => bits | EACH_FIELD,
+        false => bits,
+    }
 }
 
 fn put_abilities_12(stats: &TableStats, writer: &mut Writer) {

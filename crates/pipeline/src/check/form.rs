@@ -143,7 +143,8 @@ impl Form<'_> {
             | Operation::DeleteGroup(_)
             | Operation::SetPort(..)
             | Operation::DeletePort(_)
-            | Operation::SetMisses(_) => Ok(()),
+            | Operation::SetMisses(_)
+            | Operation::LimitTable(..) => Ok(()),
         }
     }
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use thalweg_classifier::{Pattern, Precedence, RuleId};
 use thalweg_packet::{Instant, PortId};
 
-use super::{Done, Plan};
-use crate::action::{Actions, GroupId};
+use super::{Done, Plan, SLICE};
+use crate::action::{Actions, GroupId, TableId};
 use crate::change::{ChangeError, Operation};
 use crate::check;
 use crate::flow::{Flow, Group, Labels, PortState};
+use crate::limits::TableLimit;
 use crate::mac::MacMove;
 use crate::miss::Misses;
 use crate::pipeline::{Counters, End, Pipeline, Rule};
@@ -44,6 +45,13 @@ impl Pipeline {
             Operation::SetMisses(misses) => self.set_misses(misses),
             // The layout was made when the change began.
             Operation::Foresee(_) => {}
+            Operation::LimitTable(table, limit) => {
+                let may_evict = plan.part() > 0 || self.limit_table(*table, limit);
+                if may_evict && self.evict_beyond_limit(*table) {
+                    plan.advance(usize::MAX);
+                    return Ok(());
+                }
+            }
             Operation::MoveMacs(moves) => {
                 if let Some(moved) = moves.get(plan.part()) {
                     self.move_mac(*moved);
@@ -139,6 +147,7 @@ impl Pipeline {
         let precedence = match replaced {
             Some(id) => self.rule(id).expect("tables name known rules").precedence,
             None => {
+                self.make_room(index, flow.table)?;
                 self.next_age += 1;
                 Precedence::new(flow.priority, self.next_age)
             }
@@ -163,6 +172,60 @@ impl Pipeline {
             Some(id) => self.replace(index, id, rule, pattern, !flow.resets_counts),
             None => self.insert(index, rule, pattern).map(|_| ()),
         }
+    }
+
+    /// Ends a rule of a full table, so that another can be added.
+    fn make_room(&mut self, index: usize, table: TableId) -> Result<(), ChangeError> {
+        let wanted = self.rules_of_table(table) + 1;
+        let Some(capacity) = self.limit_below(table, wanted) else {
+            return Ok(());
+        };
+        let Some(id) = self.first_to_evict(table) else {
+            return Err(ChangeError::TableFull {
+                operation: index,
+                table: table.number(),
+                capacity,
+            });
+        };
+        self.evict(id);
+        Ok(())
+    }
+
+    fn evict(&mut self, id: RuleId) {
+        self.remove(id);
+        let delta = &mut self.unpublished().delta;
+        if delta.removed.last() == Some(&id) {
+            delta.evicted.insert(id);
+        }
+    }
+
+    /// Sets a table's limit; returns whether the number of rules that it allows is another.
+    fn limit_table(&mut self, table: TableId, limit: &Arc<TableLimit>) -> bool {
+        let former = self.table_limit(table).cloned();
+        let is_same = match &former {
+            Some(former) => former == limit,
+            None => **limit == TableLimit::default(),
+        };
+        if is_same {
+            return false;
+        }
+        let rules = former.as_ref().and_then(|former| former.rules);
+        self.note(Done::Limit(table, former));
+        self.install_limit(table, Some(limit.clone()));
+        rules != limit.rules
+    }
+
+    /// Ends some rules beyond a table's limit; returns whether there may be more.
+    fn evict_beyond_limit(&mut self, table: TableId) -> bool {
+        for _ in 0..SLICE {
+            let count = self.rules_of_table(table);
+            let is_beyond = self.limit_below(table, count).is_some();
+            let Some(id) = is_beyond.then(|| self.first_to_evict(table)).flatten() else {
+                return false;
+            };
+            self.evict(id);
+        }
+        true
     }
 
     /// Replaces a rule with another.
@@ -192,9 +255,11 @@ impl Pipeline {
 
     /// Overwrites a rule that no reader has seen yet (invariant 3).
     fn rewrite(&mut self, id: RuleId, rule: Rule, hands_on_counts: bool) {
+        self.dismiss(id);
         let old = self.rules[id.0 as usize].as_mut().expect("it is there");
         let born = old.born;
         *old = Rule { born, ..rule };
+        self.admit(id);
         if !hands_on_counts && let Some(former) = self.unpublished().heirs.get(&id).copied() {
             let end = self.end_mut(former);
             end.expect("an heir's rule has ended").hands_on_counts = false;
@@ -226,6 +291,7 @@ impl Pipeline {
         table.classifier.insert(pattern, rule.precedence, id, born);
         self.rules[id.0 as usize] = Some(rule);
         self.living += 1;
+        self.admit(id);
         self.note(Done::Birth { id, is_new_place });
         self.unpublished().delta.inserted.push(id);
         Ok(id)
@@ -297,6 +363,7 @@ impl Pipeline {
         let table = table.expect("a rule's table exists");
         table.classifier.remove(id, open);
         self.living -= 1;
+        self.dismiss(id);
         self.count_death(open);
         self.note(Done::Death(id));
         let prepared = self.unpublished();

@@ -74,6 +74,7 @@ impl<'a> Plan<'a> {
             | Operation::SetPort(..)
             | Operation::DeletePort(_)
             | Operation::SetMisses(_)
+            | Operation::LimitTable(..)
             | Operation::MoveMacs(_)
             | Operation::Foresee(_) => false,
         };

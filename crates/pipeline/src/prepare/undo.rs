@@ -60,12 +60,14 @@ impl Pipeline {
                 Done::Table(_) => {}
                 Done::Birth { id, is_new_place } => {
                     self.living -= 1;
+                    self.dismiss(id);
                     self.places.give_back(&mut self.rules, id, is_new_place);
                 }
                 Done::Death(id) => {
                     self.living += 1;
                     let rule = self.rules[id.0 as usize].as_mut();
                     rule.expect("what it was born by is undone later").end = None;
+                    self.admit(id);
                 }
                 Done::Group(id) => abort_in(&mut self.groups, id, slice.version),
                 Done::GroupCounters(id, None) => drop(self.group_counters.remove(&id)),
@@ -74,6 +76,7 @@ impl Pipeline {
                     counters.expect("they were there").buckets.truncate(buckets);
                 }
                 Done::Port(id) => abort_in(&mut self.ports, id, slice.version),
+                Done::Limit(table, former) => self.install_limit(table, former),
                 Done::Misses => {
                     self.misses.abort(slice.version);
                 }

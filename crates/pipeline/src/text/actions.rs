@@ -58,6 +58,16 @@ pub(super) struct ActionReader<'a> {
     pub(super) shape: Option<Shape>,
 }
 
+/// Reads the bits of a field, as actions name them.
+pub(super) fn read_subfield<'a>(line: &'a Line<'a>, text: &'a str) -> Parsed<Subfield> {
+    let reader = ActionReader {
+        line,
+        interner: &mut Interner::default(),
+        shape: None,
+    };
+    Ok(reader.subfield(text, false)?.1)
+}
+
 impl<'a> ActionReader<'a> {
     /// Reads a list with everything nested in it.
     pub(super) fn list(&mut self, text: &'a str, owner: Owner, depth: usize) -> Parsed<Actions> {

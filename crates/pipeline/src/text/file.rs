@@ -24,6 +24,7 @@ use std::collections::HashMap;
 use std::io::{BufRead, Error, ErrorKind, Read};
 use std::sync::Arc;
 
+use super::actions;
 use super::datapath;
 use super::entry;
 use super::error::{Parsed, ReadError, TextError, TextErrors, WHOLE_TEXT};
@@ -146,6 +147,16 @@ impl<'a> Parser<'a> {
     /// If a field is unknown, has no such value, or lacks its prerequisite.
     pub fn parse_match(&mut self, text: &str) -> Result<crate::Match, TextError> {
         self.one("match", text, |line, text, _| flow::read_match(line, text))
+    }
+
+    /// Reads the bits of a field.
+    ///
+    /// # Errors
+    /// If the field is unknown or has no such bits.
+    pub fn parse_subfield(&mut self, text: &str) -> Result<crate::Subfield, TextError> {
+        self.one("field", text, |line, text, _| {
+            actions::read_subfield(line, text)
+        })
     }
 
     /// Reads a cache entry's key and mask; any bits of any fields are allowed.

@@ -18,17 +18,18 @@ use thalweg_openflow::message::flow::{ALL_TABLES, FlowCommand, FlowFlags, FlowMo
 use thalweg_openflow::message::meter::{ALL_METERS, MAX_METER, MeterCommand, MeterMod, flags};
 use thalweg_openflow::message::monitor::MonitorEvent;
 use thalweg_openflow::message::port::{PortMod, config};
-use thalweg_openflow::message::switch::{TableMod, table_config};
+use thalweg_openflow::message::switch::TableMod;
 use thalweg_openflow::{ErrorCode, Refusal, Version, refuse};
 use thalweg_pipeline::{
-    BridgeId, Change, ChangeError, Delta, Flow, Labels, Miss, Operation, PortState, Revision,
-    RuleId, Selector, TableId,
+    BridgeId, Change, ChangeError, Delta, Flow, Labels, Operation, PortState, Revision, RuleId,
+    Selector, TableId,
 };
 
 use super::cursor::{stats_of, target};
 use super::groups::Overlay;
 use super::plane::TABLES;
-use super::{convert, packets};
+use super::statistics::MAX_METERS;
+use super::{convert, packets, tables};
 use crate::port_settings::PortSetting;
 use crate::switch::Switch;
 
@@ -41,6 +42,10 @@ pub(super) fn make(
     transactions: &[Transaction],
 ) -> Vec<Result<Outcome, Failure>> {
     let mut results = Vec::with_capacity(transactions.len());
+    let asked = transactions
+        .iter()
+        .map(|transaction| transaction.changes.len());
+    switch.settle_before_eviction(asked.sum());
     while results.len() < transactions.len() {
         let first = results.len();
         let batch = Batch::collect(switch, &transactions[first..]);
@@ -76,9 +81,14 @@ impl Batch {
         let mut batch = Batch::default();
         let pipeline = switch.pipeline();
         let mut overlay = Overlay::new(&pipeline);
+        let tells_vacancy = switch
+            .desk
+            .as_ref()
+            .is_some_and(|desk| desk.tables.tells_vacancy());
         for (number, transaction) in transactions.iter().enumerate() {
             let start = batch.operations.len();
-            if start > OPERATIONS || batch.last.iter().any(|last| !last.is_empty()) {
+            let is_alone = number > 0 && tells_vacancy;
+            if start > OPERATIONS || is_alone || batch.last.iter().any(|last| !last.is_empty()) {
                 break;
             }
             let mut last = Vec::new();
@@ -167,6 +177,7 @@ impl Batch {
             last.into_iter().for_each(|last| switch.do_last(last));
             results.push(Ok(outcome));
         }
+        switch.tell_vacancy();
         results.extend(self.refused.map(Err));
     }
 }
@@ -187,7 +198,7 @@ fn operations(
             last.push(Last::Meter(asked.clone()));
         }
         Asked::Table(asked) => {
-            check_table(version, asked)?;
+            into.extend(tables::operations(switch, version, asked)?);
             last.push(Last::Table(version, asked.clone()));
         }
         Asked::Port(asked) => {
@@ -201,25 +212,6 @@ fn operations(
         }
     }
     Ok(())
-}
-
-fn check_table(version: Version, asked: &TableMod) -> Result<(), Refusal> {
-    let table = asked.table;
-    if table != ALL_TABLES && table >= TABLES {
-        let what = format!("there is no table {table}");
-        return Err(refuse(ErrorCode::OFPTMFC_BAD_TABLE, what));
-    }
-    let bits = asked.config.bits & table_config::MISS_MASK;
-    if says_misses(version) && bits == table_config::MISS_MASK {
-        let what = "a table either drops packets without a rule or goes on with the next table";
-        return Err(refuse(ErrorCode::OFPTMFC_BAD_CONFIG, what));
-    }
-    Ok(())
-}
-
-/// Whether a message of this version says what a table does without a rule.
-fn says_misses(version: Version) -> bool {
-    matches!(version, Version::V11 | Version::V12)
 }
 
 /// The table of a change of flow entries; `None` for all.
@@ -367,6 +359,8 @@ fn check_meter(switch: &Switch, asked: &MeterMod) -> Result<(), Refusal> {
         let desk = switch.desk.as_ref();
         desk.is_some_and(|desk| desk.meters.contains_key(&id))
     };
+    let desk = switch.desk.as_ref();
+    let count = desk.map_or(0, |desk| desk.meters.len());
     if meter.id == 0 || meter.id > MAX_METER && meter.id != ALL_METERS {
         let what = format!("{} is no meter's number", meter.id);
         return Err(refuse(ErrorCode::OFPMMFC_INVALID_METER, what));
@@ -374,6 +368,7 @@ fn check_meter(switch: &Switch, asked: &MeterMod) -> Result<(), Refusal> {
     let refused = match asked.command {
         MeterCommand::Delete => None,
         MeterCommand::Add if is_known(meter.id) => Some(ErrorCode::OFPMMFC_METER_EXISTS),
+        MeterCommand::Add if count >= MAX_METERS as usize => Some(ErrorCode::OFPMMFC_OUT_OF_METERS),
         MeterCommand::Modify if !is_known(meter.id) => Some(ErrorCode::OFPMMFC_UNKNOWN_METER),
         _ if meter.id == ALL_METERS => Some(ErrorCode::OFPMMFC_INVALID_METER),
         _ if meter.bands.len() > usize::from(super::statistics::MAX_BANDS) => {
@@ -394,9 +389,11 @@ impl Switch {
     /// Does what follows the rules and groups of a transaction.
     fn do_last(&mut self, last: Last) {
         let now = self.now();
-        if let Last::Packet(packet) = last {
-            return packets::send(self, *packet);
-        }
+        let last = match last {
+            Last::Packet(packet) => return packets::send(self, *packet),
+            Last::Table(version, asked) => return self.note_table(version, &asked),
+            other => other,
+        };
         let Some(desk) = &mut self.desk else { return };
         match last {
             Last::Meter(asked) => match asked.command {
@@ -410,24 +407,6 @@ impl Switch {
                     desk.meters.insert(asked.meter.id, (asked.meter, made_at));
                 }
             },
-            Last::Table(version, asked) => {
-                let tables = match asked.table {
-                    ALL_TABLES => 0..=TABLES - 1,
-                    table => table..=table,
-                };
-                for table in tables {
-                    desk.tables.insert(table, asked.config);
-                    if says_misses(version) {
-                        let miss = match asked.config.bits & table_config::MISS_MASK {
-                            table_config::MISS_CONTINUE => Miss::Continue,
-                            table_config::MISS_DROP => Miss::Drop,
-                            _ => Miss::Controller,
-                        };
-                        desk.misses.tables.insert(TableId(table.into()), miss);
-                    }
-                }
-                self.follow_misses();
-            }
             Last::Port(asked) => {
                 let id = convert::matching::port_id(asked.port);
                 let known = desk.port_config.entry(id).or_default();
@@ -441,7 +420,7 @@ impl Switch {
                 self.settings.set(id, setting);
                 self.meet_workers();
             }
-            Last::Packet(_) => {}
+            Last::Table(..) | Last::Packet(_) => {}
         }
     }
 
@@ -473,7 +452,13 @@ impl Switch {
             .removed
             .iter()
             .filter(|id| !pipeline.is_succeeded(**id));
-        let gone = gone.filter_map(|id| event(*id, MonitorEvent::Removed, removed::DELETE));
+        let gone = gone.filter_map(|id| {
+            let reason = match delta.evicted.contains(id) {
+                true => removed::EVICTION,
+                false => removed::DELETE,
+            };
+            event(*id, MonitorEvent::Removed, reason)
+        });
         let new = delta.inserted.iter().filter_map(|id| {
             let is_changed = delta
                 .removed
@@ -506,7 +491,9 @@ impl Switch {
 pub(super) fn refusal_of(error: &ChangeError) -> Refusal {
     let code = match error {
         ChangeError::Layout(_) => ErrorCode::OFPFMFC_TABLE_FULL,
-        ChangeError::RulesFull { .. } => ErrorCode::OFPFMFC_TABLE_FULL,
+        ChangeError::RulesFull { .. } | ChangeError::TableFull { .. } => {
+            ErrorCode::OFPFMFC_TABLE_FULL
+        }
         ChangeError::GroupsFull { .. } => ErrorCode::OFPGMFC_OUT_OF_GROUPS,
         ChangeError::GotoBackwards { .. } => ErrorCode::OFPBIC_BAD_TABLE_ID,
         ChangeError::Overlap { .. } => ErrorCode::OFPFMFC_OVERLAP,

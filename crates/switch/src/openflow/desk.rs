@@ -9,13 +9,13 @@ use thalweg_openflow::message::flow::{Counts, FlowRemoved, removed};
 use thalweg_openflow::message::meter::MeterConfig;
 use thalweg_openflow::message::monitor::MonitorEvent;
 use thalweg_openflow::message::port::{PortDesc, PortReason, PortStatus};
-use thalweg_openflow::message::switch::TableConfig;
 use thalweg_packet::Instant;
 use thalweg_pipeline::{Delta, GroupId, Misses, RuleId, Version};
 
 use super::cursor::{Pin, duration, stats_of};
 use super::pausing::BridgeId;
 use super::plane::{Call, Events};
+use super::tables::Tables;
 use super::{OpenFlowIdentity, convert, packets, statistics};
 use crate::message::PacketIn;
 use crate::removal::{Removal, RemovalReason};
@@ -46,8 +46,8 @@ pub(crate) struct Desk {
     pub(super) meters: BTreeMap<u32, (MeterConfig, Instant)>,
     /// When each group was made.
     pub(super) groups: BTreeMap<GroupId, Instant>,
-    /// What was asked of tables.
-    pub(super) tables: BTreeMap<u8, TableConfig>,
+    /// Names, limits and vacancy of tables.
+    pub(super) tables: Tables,
     /// What tables do with packets that no rule matches.
     pub(super) misses: Misses,
     /// Configuration bits of ports that OpenFlow set.
@@ -74,7 +74,7 @@ impl Desk {
             watches_flows: false,
             meters: BTreeMap::new(),
             groups: BTreeMap::new(),
-            tables: BTreeMap::new(),
+            tables: Tables::default(),
             misses: Misses::default(),
             port_config: BTreeMap::new(),
             pins: Vec::new(),
@@ -199,6 +199,7 @@ impl Switch {
 
     /// Tells monitors of rules that ended by themselves.
     pub(crate) fn tell_ended(&mut self, delta: &Delta, over: &[(RuleId, RemovalReason)]) {
+        self.tell_vacancy();
         if !self.desk.as_ref().is_some_and(|desk| desk.watches_flows) {
             return;
         }
@@ -210,7 +211,11 @@ impl Switch {
                 continue;
             }
             let reason = over.iter().find(|(rule, _)| rule == id);
-            let reason = reason.map_or(removed::DELETE, |(_, reason)| reason_number(*reason));
+            let reason = match reason {
+                Some((_, reason)) => reason_number(*reason),
+                None if delta.evicted.contains(id) => removed::EVICTION,
+                None => removed::DELETE,
+            };
             let stats = stats_of(&pipeline, *id, None, now);
             events.extend(stats.map(|flow| FlowEvent {
                 event: MonitorEvent::Removed,
@@ -232,6 +237,7 @@ fn reason_number(reason: RemovalReason) -> u8 {
         RemovalReason::HardTimeout => removed::HARD_TIMEOUT,
         RemovalReason::Deleted => removed::DELETE,
         RemovalReason::GroupDeleted => removed::GROUP_DELETE,
+        RemovalReason::Evicted => removed::EVICTION,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The plane: the target that connections talk to, on the server's thread.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_control::openflow::target::{
@@ -18,7 +18,7 @@ use thalweg_pipeline::Miss;
 use super::cursor::Cursor;
 use super::desk::Desk;
 use super::pausing::BridgeId;
-use super::{OpenFlowIdentity, changes, cursor, packets, pausing, statistics};
+use super::{OpenFlowIdentity, OpenFlowTable, changes, cursor, packets, pausing, statistics};
 use crate::rule_duty::Shared;
 use crate::switch::{Interrupter, Switch};
 use crate::sync::{Receiver, Sender, bounded};
@@ -96,6 +96,14 @@ pub(super) fn connect(switch: &Switch, identity: OpenFlowIdentity) -> (Desk, Ope
 }
 
 impl OpenFlowPlane {
+    /// Sets names and limits of tables: [`Switch::set_openflow_tables`].
+    ///
+    /// # Errors
+    /// If the switch has stopped.
+    pub fn set_tables(&self, tables: BTreeMap<u8, OpenFlowTable>) -> Result<(), Refusal> {
+        self.call(move |switch| switch.set_openflow_tables(&tables))
+    }
+
     /// Has the switch's owner do something, and waits for it.
     ///
     /// # Errors

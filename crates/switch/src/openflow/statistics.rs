@@ -6,8 +6,9 @@ use thalweg_openflow::message::group::{ALL_GROUPS, GroupDesc, GroupFeatures, Gro
 use thalweg_openflow::message::meter::{
     ALL_METERS, BAND_DROP, BAND_DSCP_REMARK, MeterFeatures, MeterStats, flags,
 };
-use thalweg_openflow::message::port::{PortDesc, PortNumber, PortStats, config, state};
-use thalweg_openflow::message::switch::{TableDesc, TableFeatures, TableStats};
+use thalweg_openflow::message::port::{
+    ALL_QUEUES, PortDesc, PortNumber, PortStats, QueueRequest, config, state,
+};
 use thalweg_openflow::message::{Reply, Request};
 use thalweg_openflow::{ErrorCode, Refusal, Version, refuse};
 use thalweg_packet::PortId;
@@ -16,15 +17,13 @@ use thalweg_pipeline::GroupId;
 use super::convert::groups::description;
 use super::convert::matching::{port_id, port_number};
 use super::cursor::{duration, selector};
-use super::plane::TABLES;
+use super::tables;
 use crate::switch::Switch;
 
 /// Most bands of a meter.
 pub(super) const MAX_BANDS: u8 = 8;
 /// Most meters.
-const MAX_METERS: u32 = 65_536;
-/// Most rules that a table says it can hold.
-const MAX_ENTRIES: u32 = 1_000_000;
+pub(super) const MAX_METERS: u32 = 65_536;
 
 /// Answers a request.
 ///
@@ -32,7 +31,7 @@ const MAX_ENTRIES: u32 = 1_000_000;
 /// If there is no such object, or the switch has no such thing.
 pub(super) fn read(
     switch: &mut Switch,
-    _version: Version,
+    version: Version,
     request: &Request,
 ) -> Result<Reply, Refusal> {
     Ok(match request {
@@ -40,18 +39,14 @@ pub(super) fn read(
             let sums = aggregate(switch, request)?;
             Reply::Aggregate(request.is_nicira, sums)
         }
-        Request::Table => Reply::Table(tables(switch)),
-        Request::Port(port) => Reply::Port(port_statistics(switch, *port)?),
+        Request::Table => Reply::Table(tables::statistics(switch, version)),
+        Request::Port(port) => Reply::Port(port_statistics(switch, *port)),
         Request::Queue(asked) => {
-            check_port(switch, asked.port, ErrorCode::OFPQOFC_BAD_PORT)?;
-            if asked.queue != thalweg_openflow::message::port::ALL_QUEUES {
-                let what = format!("there is no queue {}", asked.queue);
-                return Err(refuse(ErrorCode::OFPQOFC_BAD_QUEUE, what));
-            }
+            check_queue(switch, version, asked)?;
             Reply::Queue(Vec::new())
         }
         Request::QueueDesc(asked) => {
-            check_port(switch, asked.port, ErrorCode::OFPQOFC_BAD_PORT)?;
+            check_queue(switch, version, asked)?;
             Reply::QueueDesc(Vec::new())
         }
         Request::Group(group) => Reply::Group(group_statistics(switch, *group)),
@@ -76,8 +71,13 @@ pub(super) fn read(
             max_colors: 0,
             features: 0,
         }),
-        Request::TableFeatures(_) => Reply::TableFeatures(table_features(switch)),
-        Request::TableDesc => Reply::TableDesc(table_descriptions(switch)),
+        Request::TableFeatures(asked) => {
+            if !asked.is_empty() {
+                tables::set_up(switch, version, asked)?;
+            }
+            Reply::TableFeatures(tables::features(switch, version))
+        }
+        Request::TableDesc => Reply::TableDesc(tables::descriptions(switch)),
         Request::IpfixBridge | Request::IpfixFlow => {
             let what = "this switch exports no flows";
             return Err(refuse(ErrorCode::NXST_NOT_CONFIGURED, what));
@@ -108,109 +108,27 @@ fn aggregate(
     Ok(sums)
 }
 
-fn tables(switch: &mut Switch) -> Vec<TableStats> {
-    drop(switch.totals());
+/// Ports have no queues, so that only a request for all of them has an answer.
+fn check_queue(switch: &Switch, version: Version, asked: &QueueRequest) -> Result<(), Refusal> {
     let pipeline = switch.pipeline();
-    let mut active = [0; TABLES as usize];
-    for (_, rule) in pipeline.rules(pipeline.version()) {
-        if let Some(count) = active.get_mut(usize::from(rule.table.number())) {
-            *count += 1;
-        }
-    }
-    let mut lookups = [(0, 0); TABLES as usize];
-    for (table, asked, matched) in pipeline.table_counters() {
-        if let Some(counts) = lookups.get_mut(usize::from(table.number())) {
-            *counts = (asked, matched);
-        }
-    }
-    let features = features_of_tables(switch);
-    let rows = features.into_iter().map(|features| {
-        let table = features.table;
-        let (lookups, matched) = lookups[usize::from(table)];
-        TableStats {
-            table,
-            active: active[usize::from(table)],
-            lookups,
-            matched,
-            name: features.name.clone(),
-            max_entries: MAX_ENTRIES,
-            features: Some(Box::new(features)),
-        }
-    });
-    rows.collect()
-}
-
-fn table_features(switch: &Switch) -> Vec<TableFeatures> {
-    features_of_tables(switch)
-}
-
-/// What each table can do: all of them the same.
-fn features_of_tables(switch: &Switch) -> Vec<TableFeatures> {
-    use thalweg_openflow::FieldId;
-    use thalweg_openflow::message::switch::TableAbilities;
-    let known = |field: &FieldId| super::convert::knows(*field);
-    let matches: Vec<FieldId> = FieldId::all().filter(known).collect();
-    let masks = matches.iter().copied().filter(|field| field.is_maskable());
-    let masks: Vec<FieldId> = masks.collect();
-    let set = matches.iter().copied().filter(|field| field.is_writable());
-    let set: Vec<FieldId> = set.collect();
-    let actions = super::convert::ACTIONS.to_vec();
-    let configs = switch.desk.as_ref().map(|desk| &desk.tables);
-    let table = |table: u8| {
-        let abilities = TableAbilities {
-            next_tables: (table + 1..TABLES).collect(),
-            // Goto, write metadata, write, apply, clear.
-            instructions: 0b11_1110,
-            write_actions: actions.clone(),
-            apply_actions: actions.clone(),
-            write_set_fields: set.clone(),
-            apply_set_fields: set.clone(),
-        };
-        let config = configs.and_then(|known| known.get(&table));
-        TableFeatures {
-            table,
-            command: 0,
-            features: 0,
-            name: format!("table{table}"),
-            metadata_match: u64::MAX,
-            metadata_write: u64::MAX,
-            config: config.map_or(0, |config| config.bits),
-            max_entries: MAX_ENTRIES,
-            of_entries: abilities.clone(),
-            of_misses: abilities,
-            matches: matches.clone(),
-            masks: masks.clone(),
-            wildcards: matches.clone(),
-            other: Vec::new(),
-        }
+    let is_known = |port| pipeline.port(port_id(port), pipeline.version()).is_some();
+    let is_any = match version {
+        Version::V10 => matches!(asked.port, PortNumber::ANY | PortNumber::ALL),
+        _ => asked.port == PortNumber::ANY,
     };
-    (0..TABLES).map(table).collect()
-}
-
-fn table_descriptions(switch: &Switch) -> Vec<TableDesc> {
-    let configs = switch.desk.as_ref().map(|desk| &desk.tables);
-    let desc = |table| TableDesc {
-        table,
-        config: configs
-            .and_then(|known| known.get(&table).copied())
-            .unwrap_or_default(),
-    };
-    (0..TABLES).map(desc).collect()
-}
-
-fn check_port(switch: &Switch, port: PortNumber, code: ErrorCode) -> Result<(), Refusal> {
-    let is_known = port == PortNumber::ANY || port == PortNumber::ALL || {
-        let pipeline = switch.pipeline();
-        pipeline.port(port_id(port), pipeline.version()).is_some()
-    };
-    match is_known {
-        true => Ok(()),
-        false => Err(refuse(code, format!("there is no port {port}"))),
+    if !is_any && !is_known(asked.port) {
+        let what = format!("there is no port {}", asked.port);
+        return Err(refuse(ErrorCode::OFPQOFC_BAD_PORT, what));
     }
+    let has_ports = pipeline.ports(pipeline.version()).next().is_some();
+    if asked.queue != ALL_QUEUES || !has_ports {
+        let what = format!("there is no queue {}", asked.queue);
+        return Err(refuse(ErrorCode::OFPQOFC_BAD_QUEUE, what));
+    }
+    Ok(())
 }
 
-fn port_statistics(switch: &mut Switch, port: PortNumber) -> Result<Vec<PortStats>, Refusal> {
-    check_port(switch, port, ErrorCode::OFPBRC_BAD_PORT)?;
+fn port_statistics(switch: &mut Switch, port: PortNumber) -> Vec<PortStats> {
     let totals = switch.totals();
     let age = switch.now() - thalweg_packet::Instant::ZERO;
     let present = totals.ports.into_iter().filter(|totals| {
@@ -238,7 +156,7 @@ fn port_statistics(switch: &mut Switch, port: PortNumber) -> Result<Vec<PortStat
             sizes: None,
         }
     });
-    Ok(rows.collect())
+    rows.collect()
 }
 
 /// The ports, by number.
@@ -257,7 +175,11 @@ pub(super) fn port_descriptions(switch: &Switch) -> Vec<PortDesc> {
             address: address_of(switch, id),
             name: name.unwrap_or_else(|| format!("port{}", id.0)),
             config: set.unwrap_or(0) & !config::NO_FLOOD | no_flood,
-            state: if is_up { 0 } else { state::LINK_DOWN },
+            state: match is_up {
+                true if set.unwrap_or(0) & config::PORT_DOWN != 0 => 0,
+                true => state::LIVE,
+                false => state::LINK_DOWN,
+            },
             current: 0,
             advertised: 0,
             supported: 0,

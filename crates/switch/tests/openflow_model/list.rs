@@ -1,6 +1,6 @@
 //! The slow twin: rules and groups in plain lists, changed as OpenFlow says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thalweg_control::openflow::target::Change;
 use thalweg_openflow::action::{Action, Instructions};
@@ -11,6 +11,7 @@ use thalweg_openflow::message::group::{
 };
 use thalweg_openflow::message::packet::PacketOut;
 use thalweg_openflow::message::port::PortNumber;
+use thalweg_openflow::message::switch::{TableMod, table_config};
 use thalweg_openflow::{ErrorCode, FieldId, Match, Version};
 
 /// Value and mask, by field.
@@ -186,9 +187,67 @@ pub(crate) type Faults = Vec<ErrorCode>;
 pub(crate) struct List {
     pub(crate) rules: Vec<Rule>,
     pub(crate) groups: BTreeMap<u32, Group>,
+    /// By table: the most rules, and whether the configuration has it evict.
+    pub(crate) limits: BTreeMap<u8, (usize, bool)>,
+    /// Tables that controllers told to evict.
+    pub(crate) evicting: BTreeSet<u8>,
+    /// Rules that went for others.
+    pub(crate) evicted: u64,
 }
 
 impl List {
+    /// Sets the limits of tables; rules beyond them go as far as they may.
+    pub(crate) fn limit(&mut self, limits: BTreeMap<u8, (usize, bool)>) {
+        let former = std::mem::replace(&mut self.limits, limits.clone());
+        for (table, (most, evicts)) in limits {
+            if former.get(&table) == Some(&(most, evicts)) {
+                continue;
+            }
+            while self.count_in(table) > most && self.evict_from(table) {}
+        }
+    }
+
+    fn count_in(&self, table: u8) -> usize {
+        let rules = self.rules.iter();
+        rules.filter(|rule| rule.table == table).count()
+    }
+
+    /// Removes the rule of a table that goes first; returns whether there is one.
+    fn evict_from(&mut self, table: u8) -> bool {
+        let configured = self.limits.get(&table).is_some_and(|limit| limit.1);
+        if !configured && !self.evicting.contains(&table) {
+            return false;
+        }
+        let rules = self.rules.iter().enumerate();
+        let candidates = rules.filter_map(|(place, rule)| {
+            let timeouts = [rule.timeouts_s.0, rule.timeouts_s.1];
+            let end = timeouts.into_iter().filter(|timeout| *timeout > 0).min()?;
+            (rule.table == table).then_some((rule.importance, end, place))
+        });
+        let Some((_, _, place)) = candidates.min() else {
+            return false;
+        };
+        self.rules.remove(place);
+        self.evicted += 1;
+        true
+    }
+
+    fn set_up(&mut self, asked: &TableMod) -> Result<(), Faults> {
+        let tables = match asked.table {
+            254 => return Err(vec![ErrorCode::OFPTMFC_EPERM]),
+            ALL_TABLES => 0..=253,
+            table => table..=table,
+        };
+        let evicts = asked.config.bits & table_config::EVICTION != 0;
+        for table in tables {
+            match evicts {
+                true => self.evicting.insert(table),
+                false => self.evicting.remove(&table),
+            };
+        }
+        Ok(())
+    }
+
     /// Does changes, all or none. What is wrong whatever the rules are is told first.
     pub(crate) fn change(
         &mut self,
@@ -200,6 +259,7 @@ impl List {
             let checked = match change {
                 Change::Flow(asked) => check(asked),
                 Change::Group(asked) => ahead.group(asked),
+                Change::Table(asked) => ahead.set_up(asked),
                 _ => Ok(()),
             };
             checked.map_err(|faults| (index, faults))?;
@@ -209,6 +269,7 @@ impl List {
             let done = match change {
                 Change::Flow(asked) => after.flow(version, asked),
                 Change::Group(asked) => after.group(asked).and_then(|()| after.follow(asked)),
+                Change::Table(asked) => after.set_up(asked),
                 _ => Ok(()),
             };
             done.map_err(|faults| (index, faults))?;
@@ -305,16 +366,23 @@ impl List {
         if rule.does.goto.is_some_and(|to| to <= rule.table) {
             faults.push(ErrorCode::OFPBIC_BAD_TABLE_ID);
         }
-        let is_beside =
-            |known: &&mut Rule| (known.table, known.priority) == (rule.table, rule.priority);
-        let mut beside = self.rules.iter_mut().filter(is_beside);
+        let (table, priority) = (rule.table, rule.priority);
+        let is_beside = |known: &Rule| (known.table, known.priority) == (table, priority);
+        let mut beside = self.rules.iter().filter(|known| is_beside(known));
         if asked.flags.has(FlowFlags::CHECK_OVERLAP)
             && beside.any(|known| overlaps(&known.matching, &rule.matching))
         {
             faults.push(ErrorCode::OFPFMFC_OVERLAP);
         }
         none(faults)?;
-        let mut beside = self.rules.iter_mut().filter(is_beside);
+        let mut beside = self.rules.iter().filter(|known| is_beside(known));
+        let is_new = !beside.any(|known| known.matching == rule.matching);
+        let most = self.limits.get(&rule.table).map(|limit| limit.0);
+        let is_full = most.is_some_and(|most| self.count_in(rule.table) >= most);
+        if is_new && is_full && !self.evict_from(rule.table) {
+            return Err(vec![ErrorCode::OFPFMFC_TABLE_FULL]);
+        }
+        let mut beside = self.rules.iter_mut().filter(|known| is_beside(known));
         match beside.find(|known| known.matching == rule.matching) {
             Some(known) => {
                 let resets = version < Version::V12 || asked.flags.has(FlowFlags::RESET_COUNTS);
@@ -395,6 +463,10 @@ impl List {
         ids.sort_unstable();
         if ids.windows(2).any(|pair| pair[0] == pair[1]) {
             return fault(ErrorCode::OFPGMFC_BUCKET_EXISTS);
+        }
+        let watches = |bucket: &PlainBucket| bucket.watches != (PortNumber::ANY.0, ANY_GROUP);
+        if group.kind == GroupType::FastFailover && !group.buckets.iter().all(watches) {
+            return fault(ErrorCode::OFPGMFC_INVALID_GROUP);
         }
         if group.kind == GroupType::Indirect && group.buckets.len() != 1 {
             return fault(ErrorCode::OFPGMFC_INVALID_GROUP);

@@ -9,6 +9,7 @@
 //! 2. Errors have the type and code that the list predicts, quote the message, and stand in
 //!    the order of the messages that they are about.
 //! 3. A secondary's changes are refused, and a bundle is done whole or not at all.
+//! 4. A full table refuses or evicts rules as the list does, also in bundles.
 
 mod list;
 mod peers;
@@ -106,6 +107,7 @@ fn what_can_be_read_is_what_the_list_says() {
     }
     // Otherwise the test would have met too little.
     peers.counted.check();
+    assert!(peers.evicted() > 150, "{} evictions", peers.evicted());
 }
 
 /// A message of a controller, where its version has it.

@@ -24,7 +24,7 @@ use thalweg_openflow::{Context, ErrorCode, ErrorMessage, Match, decode, encode, 
 use thalweg_switch::OpenFlowPlane;
 
 use crate::list::{Deeds, Faults, Group, List, PlainBucket, Rule, Wanted, conditions};
-use crate::random::one_of;
+use crate::random::{self, one_of};
 
 const NOW: Duration = Duration::ZERO;
 
@@ -77,12 +77,14 @@ impl Counted {
             "OFPBIC_BAD_TABLE_ID",
             "OFPBRC_IS_SECONDARY",
             "OFPFMFC_OVERLAP",
+            "OFPFMFC_TABLE_FULL",
             "OFPGMFC_BUCKET_EXISTS",
             "OFPGMFC_GROUP_EXISTS",
             "OFPGMFC_LOOP",
             "OFPGMFC_UNKNOWN_BUCKET",
             "OFPGMFC_UNKNOWN_GROUP",
             "OFPRRFC_STALE",
+            "OFPTMFC_EPERM",
         ];
         for name in wanted {
             assert!(self.errors.contains_key(name), "no {name}: {self:?}");
@@ -162,10 +164,20 @@ impl Peers {
         if seed.is_multiple_of(2) || !self.has_metadata() {
             self.empty();
         }
+        let tables = random::limits(chance);
+        let limits = tables.iter().map(|(table, known)| {
+            let limit = &known.limit;
+            let most = limit.rules.expect("each has a limit");
+            (*table, (most as usize, limit.evicts))
+        });
+        self.list.limit(limits.collect());
+        let plane = self.agent.target();
+        plane.set_tables(tables).expect("the switch runs");
     }
 
     fn empty(&mut self) {
-        self.list = List::default();
+        self.list.rules.clear();
+        self.list.groups.clear();
         let all_flows = FlowMod {
             is_nicira: false,
             command: FlowCommand::Delete,
@@ -204,6 +216,11 @@ impl Peers {
     /// Whether all connections can read rules that write metadata.
     pub(crate) fn has_metadata(&self) -> bool {
         self.peers.iter().all(|peer| peer.version > Version::V10)
+    }
+
+    /// Rules that went for others.
+    pub(crate) fn evicted(&self) -> u64 {
+        self.list.evicted
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -269,7 +286,7 @@ impl Peers {
                 Expected::Error(_, offending) => xid_of(offending),
                 _ => xid,
             };
-            assert_eq!(frame.xid, quoted, "{place}");
+            assert_eq!(frame.xid, quoted, "{place}: {frame:?}");
             self.compare_one(&place, version, expected, frame.message);
         }
         if let Some(frame) = told.next() {
@@ -529,6 +546,7 @@ fn change_of(message: Message) -> Option<Change> {
         Message::FlowMod(asked) => Some(Change::Flow(asked)),
         Message::GroupMod(asked) => Some(Change::Group(asked)),
         Message::PacketOut(asked) => Some(Change::PacketOut(asked)),
+        Message::TableMod(asked) => Some(Change::Table(asked)),
         _ => None,
     }
 }

@@ -1,5 +1,7 @@
 //! Random messages of a controller.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;
@@ -15,8 +17,11 @@ use thalweg_openflow::message::group::{
 };
 use thalweg_openflow::message::packet::PacketOut;
 use thalweg_openflow::message::port::PortNumber;
+use thalweg_openflow::message::switch::{TableConfig, TableMod, table_config};
 use thalweg_openflow::message::{Message, Request};
 use thalweg_openflow::{Condition, FieldId, Match, Value, Version};
+use thalweg_pipeline::TableLimit;
+use thalweg_switch::OpenFlowTable;
 
 /// Chooses one of several, each as often as the others.
 pub(crate) fn one_of<T: Clone>(chance: &mut Pcg64Mcg, several: &[T]) -> T {
@@ -40,10 +45,54 @@ pub(crate) fn change(chance: &mut Pcg64Mcg, version: Version, has_metadata: bool
 fn any_change(chance: &mut Pcg64Mcg, version: Version) -> Message {
     match chance.random_range(0..10) {
         0..6 => Message::FlowMod(Box::new(flow_mod(chance, version))),
+        6 if version >= Version::V14 && chance.random_bool(0.4) => {
+            Message::TableMod(table_mod(chance))
+        }
         6..8 if version > Version::V10 => Message::GroupMod(group_mod(chance, version)),
         6..9 => Message::PacketOut(packet_out(chance)),
         _ => Message::FlowMod(Box::new(flow_mod(chance, version))),
     }
+}
+
+/// Turns eviction on or off.
+fn table_mod(chance: &mut Pcg64Mcg) -> TableMod {
+    TableMod {
+        table: one_of(chance, &[0, 0, 1, 1, 2, ALL_TABLES, 254]),
+        config: TableConfig {
+            bits: one_of(chance, &[0, table_config::EVICTION]),
+            ..TableConfig::default()
+        },
+    }
+}
+
+/// Limits of the tables that rules are in.
+pub(crate) fn limits(chance: &mut Pcg64Mcg) -> BTreeMap<u8, OpenFlowTable> {
+    let mut tables = BTreeMap::new();
+    for table in 0..3 {
+        if chance.random_bool(0.5) {
+            let limit = TableLimit {
+                rules: Some(chance.random_range(1..6)),
+                evicts: chance.random_bool(0.5),
+                groups: Vec::new(),
+            };
+            let name = String::new();
+            tables.insert(table, OpenFlowTable { name, limit });
+        }
+    }
+    tables
+}
+
+/// A flag that the version has.
+fn flag(chance: &mut Pcg64Mcg, version: Version) -> u16 {
+    let flags = [
+        FlowFlags::SEND_REMOVED,
+        FlowFlags::CHECK_OVERLAP,
+        FlowFlags::RESET_COUNTS,
+        FlowFlags::NO_PACKET_COUNTS,
+    ];
+    let known = if version <= Version::V11 { 2 } else { 3 };
+    let known = if version >= Version::V13 { 4 } else { known };
+    flags[chance.random_range(0..known)]
 }
 
 fn flow_mod(chance: &mut Pcg64Mcg, version: Version) -> FlowMod {
@@ -62,15 +111,12 @@ fn flow_mod(chance: &mut Pcg64Mcg, version: Version) -> FlowMod {
     );
     let deletes = matches!(command, FlowCommand::Delete | FlowCommand::DeleteStrict);
     let has_mask = command != FlowCommand::Add && chance.random_bool(0.4);
-    let flags = [
-        FlowFlags::SEND_REMOVED,
-        FlowFlags::CHECK_OVERLAP,
-        FlowFlags::RESET_COUNTS,
-        FlowFlags::NO_PACKET_COUNTS,
-    ];
-    let known = if version <= Version::V11 { 2 } else { 3 };
-    let known = if version >= Version::V13 { 4 } else { known };
-    let flag = flags[chance.random_range(0..known)];
+    let flag = flag(chance, version);
+    let (matching, number) = numbered_matching(chance);
+    let priority = chance.random_range(1..4);
+    // Rules of one table end half a minute after each other, whenever they were added. So which
+    // is evicted depends on no clock.
+    let timeout_s = 1_000 + 25 * (4 * number + priority);
     FlowMod {
         is_nicira: version == Version::V10,
         command,
@@ -93,9 +139,9 @@ fn flow_mod(chance: &mut Pcg64Mcg, version: Version) -> FlowMod {
         } else {
             0
         },
-        idle_timeout_s: one_of(chance, &[0, 0, 500]),
-        hard_timeout_s: one_of(chance, &[0, 0, 700]),
-        priority: chance.random_range(1..4),
+        idle_timeout_s: one_of(chance, &[0, 0, timeout_s]),
+        hard_timeout_s: one_of(chance, &[0, 0, timeout_s]),
+        priority,
         buffer: None,
         out_port: match deletes && chance.random_bool(0.3) {
             true => PortNumber(chance.random_range(1..4)),
@@ -107,7 +153,7 @@ fn flow_mod(chance: &mut Pcg64Mcg, version: Version) -> FlowMod {
         },
         flags: FlowFlags(if chance.random_bool(0.4) { flag } else { 0 }),
         importance: chance.random_range(0..3),
-        matching: matching(chance),
+        matching,
         instructions: match deletes {
             true => Instructions::default(),
             false => instructions(chance, version),
@@ -115,7 +161,8 @@ fn flow_mod(chance: &mut Pcg64Mcg, version: Version) -> FlowMod {
     }
 }
 
-fn matching(chance: &mut Pcg64Mcg) -> Match {
+/// A match, and a number that other matches do not have.
+fn numbered_matching(chance: &mut Pcg64Mcg) -> (Match, u16) {
     let mut conditions = Vec::new();
     let mut add = |field: FieldId, value: u128, mask: Option<u128>| {
         let value = value & mask.unwrap_or(u128::MAX);
@@ -125,38 +172,45 @@ fn matching(chance: &mut Pcg64Mcg) -> Match {
             mask: mask.map(|mask| Value::from_number(mask, field.bytes())),
         });
     };
+    let (mut port, mut mac, mut ip) = (0, 0, 0);
     if chance.random_bool(0.4) {
-        let port = chance.random_range(1..4);
-        add(FieldId::IN_PORT_OXM, port, None);
+        port = chance.random_range(1..4);
+        add(FieldId::IN_PORT_OXM, port.into(), None);
     }
     if chance.random_bool(0.4) {
-        let mask = one_of(chance, &[None, Some(1 << 40), Some(0xff)]);
-        add(FieldId::ETH_DST, mac(chance), mask);
+        let (value, mask) = (chance.random_range(0..3), chance.random_range(0..3));
+        mac = 1 + 3 * value + mask;
+        let mask = [None, Some(1 << 40), Some(0xff)][usize::from(mask)];
+        add(FieldId::ETH_DST, MACS[usize::from(value)], mask);
     }
     if chance.random_bool(0.5) {
         let ether_type = one_of(chance, &[0x800, 0x800, 0x806]);
         add(FieldId::ETH_TYPE, ether_type, None);
+        ip = if ether_type == 0x800 { 1 } else { 2 };
         if ether_type == 0x800 && chance.random_bool(0.7) {
-            let bits = one_of(chance, &[8, 16, 32]);
+            let (value, bits) = (chance.random_range(0..4), chance.random_range(0..3));
+            ip = 3 + 3 * value + bits;
+            let bits = [8, 16, 32][usize::from(bits)];
             let mask = (bits < 32).then_some(0xffff_ffff << (32 - bits) & 0xffff_ffff);
-            add(FieldId::IP_DST, address(chance), mask);
+            add(FieldId::IP_DST, ADDRESSES[usize::from(value)], mask);
         }
     }
-    Match { conditions }
+    (Match { conditions }, (port * 10 + mac) * 15 + ip)
 }
 
+fn matching(chance: &mut Pcg64Mcg) -> Match {
+    numbered_matching(chance).0
+}
+
+const MACS: [u128; 3] = [0x0200_0000_0001, 0x0200_0000_0002, 0x0300_0000_0001];
+const ADDRESSES: [u128; 4] = [0x0a00_0001, 0x0a00_0002, 0x0a01_0001, 0x1400_0001];
+
 fn mac(chance: &mut Pcg64Mcg) -> u128 {
-    one_of(
-        chance,
-        &[0x0200_0000_0001, 0x0200_0000_0002, 0x0300_0000_0001],
-    )
+    one_of(chance, &MACS)
 }
 
 fn address(chance: &mut Pcg64Mcg) -> u128 {
-    one_of(
-        chance,
-        &[0x0a00_0001, 0x0a00_0002, 0x0a01_0001, 0x1400_0001],
-    )
+    one_of(chance, &ADDRESSES)
 }
 
 fn instructions(chance: &mut Pcg64Mcg, version: Version) -> Instructions {

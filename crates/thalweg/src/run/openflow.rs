@@ -42,6 +42,7 @@ impl OpenFlow {
         let named = config.ports.iter();
         identity.port_names = named.map(|port| (port.number, port.name.clone())).collect();
         let plane = switch.open_flow(identity);
+        switch.set_openflow_tables(&settings.tables);
         let server = OpenFlowServer::start(plane, settings.server.clone());
         let server = server.map_err(|error| match error {
             ServerError::Thread(_) => anyhow::Error::new(error),

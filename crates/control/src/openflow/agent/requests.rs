@@ -1,5 +1,6 @@
 //! Requests for statistics and descriptions.
 
+use thalweg_openflow::message::connection::Role;
 use thalweg_openflow::message::port::{ALL_QUEUES, PortNumber, QueueRequest};
 use thalweg_openflow::message::{Message, Reply, Request};
 use thalweg_openflow::{ErrorCode, Pieces, Refusal, Version, encode_reply, refuse};
@@ -51,17 +52,13 @@ impl<T: Target> Agent<T> {
                 let mut ports = self.target.ports();
                 if port != PortNumber::ANY {
                     ports.retain(|known| known.number == port);
-                    if ports.is_empty() {
-                        let what = format!("there is no port {port}");
-                        return Err(refuse(ErrorCode::OFPBRC_BAD_PORT, what));
-                    }
                 }
                 send(link, xid, &Reply::PortDesc(ports))?;
             }
             Request::Monitor(requests) => self.add_monitors(link, xid, requests)?,
-            Request::TableFeatures(asked) if !asked.is_empty() => {
-                let what = "tables cannot be set up by their features";
-                return Err(refuse(ErrorCode::OFPTFFC_EPERM, what));
+            Request::TableFeatures(asked) if !asked.is_empty() && link.role == Role::Secondary => {
+                let what = "a secondary sets up no tables";
+                return Err(refuse(ErrorCode::OFPBRC_IS_SECONDARY, what));
             }
             request => {
                 let reply = self.target.read(version, &request)?;
