@@ -5,9 +5,7 @@
 mod ofctl;
 mod program;
 
-use std::process::Command;
-
-use ofctl::{Monitor, PACKET, Switch, VERSIONS, lines, sent};
+use ofctl::{Monitor, PACKET, Switch, VERSIONS, lines};
 
 /// Rules that every version can say.
 const COMMON: &str = "\

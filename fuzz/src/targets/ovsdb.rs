@@ -80,18 +80,17 @@ fn wanted(client: &DatabaseClient) -> DatabaseTransaction {
 fn look(client: &DatabaseClient) {
     let replica = client.replica();
     let mut count = 0;
-    for table in 0..TABLES.len() {
-        for row in replica.rows(TableIndex(table as u16)) {
-            assert_eq!(row.data().len(), TABLES[table].columns.len());
+    for (index, table) in TABLES.iter().enumerate() {
+        for row in replica.rows(TableIndex(index as u16)) {
+            assert_eq!(row.data().len(), table.columns.len());
             count += 1;
         }
     }
     assert_eq!(count, replica.row_count());
     for row in replica.rows(bridge::TABLE) {
-        for named in [replica.named(bridge::TABLE, row.get(bridge::NAME))] {
-            let named = named.expect("a row has its name");
-            assert_eq!(named.get(bridge::NAME), row.get(bridge::NAME));
-        }
+        let named = replica.named(bridge::TABLE, row.get(bridge::NAME));
+        let named = named.expect("a row has its name");
+        assert_eq!(named.get(bridge::NAME), row.get(bridge::NAME));
         for port in replica.follow(row, bridge::PORTS) {
             assert!(replica.row(port::TABLE, port.uuid).is_some());
         }
