@@ -230,7 +230,7 @@ impl Monitor {
 /// How far a connection has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
-    /// The schema is to be asked for at this time.
+    /// The client asks for the schema at this time.
     Pausing(Duration),
     /// A schema or the first rows are awaited.
     Asking,

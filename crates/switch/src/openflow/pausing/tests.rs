@@ -490,7 +490,7 @@ fn only_what_this_run_paused_goes_on() {
     let mut none = told.clone();
     none.bridge = [0; 16];
     assert_eq!(
-        read(&none, BRIDGE).expect_err("nobody's").code,
+        read(&none, BRIDGE).expect_err("no switch paused it").code,
         ErrorCode::NXR_STALE
     );
     let mut beyond = told.clone();
