@@ -32,8 +32,10 @@
 pub mod behavior;
 pub mod cache;
 pub mod commands;
+mod counter;
 pub mod error;
 mod json;
+mod meter;
 mod packed;
 pub mod program;
 mod rest;

@@ -21,10 +21,12 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use num_bigint::{BigInt, BigUint};
 use thalweg_classifier::{AutoStatistics, ClassifierKind, Version};
 
+pub use crate::counter::Counter;
+pub(crate) use crate::meter::Meter;
+pub use crate::meter::{MeterRates, Rate};
 pub use action::Bound;
 pub(crate) use action::What;
-pub(crate) use cells::{Cells, Meter};
-pub use cells::{Counter, MeterRates, Rate};
+pub(crate) use cells::Cells;
 pub use error::{BatchError, WriteError};
 pub use matching::PATTERNS_MAX;
 pub(crate) use matching::{check_match, patterns_of};

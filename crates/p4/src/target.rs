@@ -40,6 +40,7 @@ use crate::training::TargetOwner;
 
 use crate::run::engine::{Stop, TraceStep, Walk, spend};
 use crate::run::frame::{Frame, Wishes};
+use crate::run::observer::Unobserved;
 use crate::run::outcome::{COPIES_MAX, Counts, DropReason, Fault, Outbox, PASSES_MAX, WORK_MAX};
 
 /// The options of a target.
@@ -587,9 +588,8 @@ impl Target {
         let (length_bytes, work_left) = (frame.length_bytes, self.work_left);
         // Afterwards the frame has only this walk's own wishes.
         let before = std::mem::take(&mut frame.wishes);
-        let mut engine = self.engine(program, now, None);
-        engine.record = Some(&mut record);
-        let outcome = engine.walk_recorded(pipeline, frame);
+        let engine = self.engine(program, now, None);
+        let outcome = engine.observed(&mut record).walk(pipeline, frame);
         let wishes = std::mem::replace(&mut frame.wishes, before);
         frame.wishes = wishes.over(frame.wishes);
         if outcome.is_err() || self.counts.all_faults() != faults {
@@ -813,7 +813,7 @@ impl Target {
             wide: &mut self.wide,
             input: &mut self.input,
             steps,
-            record: None,
+            observer: Unobserved,
         }
     }
 }

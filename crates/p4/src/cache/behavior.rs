@@ -46,6 +46,7 @@ mod detector;
 pub(crate) mod flow;
 mod key;
 pub(crate) mod known;
+mod observe;
 mod record;
 mod store;
 #[cfg(test)]
@@ -61,8 +62,7 @@ pub use detector::{Detector, ROW_COUNTERS};
 pub use flow::{EFFECTS_MAX, Unfit};
 pub use key::KEY_WORDS_MAX;
 
-pub(crate) use record::{Behavior, Effect, Ended, Lookup, Record};
-pub(crate) use words::Uses;
+pub(crate) use record::{Behavior, Ended, Record};
 
 use crate::program::Program;
 use crate::program::ids::{ProfileId, TableId};

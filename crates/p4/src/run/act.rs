@@ -8,10 +8,11 @@ use crate::program::ids::{ActionId, FieldId, HeaderId, UnionId};
 
 use super::engine::{Stop, Walk};
 use super::frame::Frame;
+use super::observer::Observer;
 use super::outcome::{ACTION_STEPS_MAX, DropReason, Fault};
 use crate::program::exact::{self, Scope};
 
-impl Walk<'_> {
+impl<O: Observer> Walk<'_, O> {
     /// Runs an action with its data.
     pub(crate) fn act(
         &mut self,
@@ -19,9 +20,6 @@ impl Walk<'_> {
         data: &[u64],
         frame: &mut Frame,
     ) -> Result<(), Stop> {
-        if self.record.is_some() {
-            return self.act_recorded(action, data, frame);
-        }
         let cost = self.program.costs.action(action);
         self.spend(cost.begin)?;
         self.run_steps(action, data, &cost.steps, frame)
@@ -36,12 +34,17 @@ impl Walk<'_> {
         costs: &[u64],
         frame: &mut Frame,
     ) -> Result<(), Stop> {
-        let action = self.program.action(action);
+        let id = action;
+        let action = self.program.action(id);
         let mut at = 0;
         let mut steps = 0;
         while let Some(step) = action.steps.get(at) {
             if !costs.is_empty() {
                 self.pace(&mut steps, costs[at])?;
+            }
+            if O::OBSERVES {
+                let scope = self.scope(data, &action.places, frame);
+                self.observer.step(self.program, (id, at), step, &scope);
             }
             at += 1;
             match step {

@@ -6,7 +6,6 @@ use rand_pcg::Pcg64Mcg;
 use thalweg_classifier::Version;
 use thalweg_packet::{Instant, MAX_WORDS};
 
-use crate::cache::behavior::Record;
 use crate::program::Program;
 use crate::program::control::{NodeKind, Pipeline};
 use crate::program::cost::has_payload;
@@ -16,6 +15,7 @@ use crate::program::table::{KeyPart, Table};
 use crate::state::{Bound, Cells, ProfileState, TableState, What};
 
 use super::frame::Frame;
+use super::observer::{Observer, Unobserved};
 use super::outcome::{Counts, DropReason, Fault};
 use crate::program::exact::Scope;
 
@@ -24,7 +24,9 @@ use crate::program::exact::Scope;
 pub(crate) struct Stop(pub(crate) DropReason);
 
 /// The context of a pass: the program, the state in parts, and scratch lists.
-pub(crate) struct Walk<'a> {
+///
+/// It is compiled once per observer, so a walk without an observer pays nothing.
+pub(crate) struct Walk<'a, O = Unobserved> {
     pub(crate) program: &'a Program,
     pub(crate) version: Version,
     pub(crate) tables: &'a mut [TableState],
@@ -43,8 +45,8 @@ pub(crate) struct Walk<'a> {
     pub(crate) input: &'a mut Vec<u8>,
     /// The trace of the pass, if one was requested.
     pub(crate) steps: Option<&'a mut Vec<TraceStep>>,
-    /// The record of this walk, if the behaviour cache wants one.
-    pub(crate) record: Option<&'a mut Record>,
+    /// Sees each node, lookup and step of the walk.
+    pub(crate) observer: O,
 }
 
 /// Charges work to the packet before it is done.
@@ -85,6 +87,29 @@ pub enum TraceStep {
 }
 
 impl<'a> Walk<'a> {
+    /// The same walk, with an observer.
+    pub(crate) fn observed<O: Observer>(self, observer: O) -> Walk<'a, O> {
+        Walk {
+            program: self.program,
+            version: self.version,
+            tables: self.tables,
+            profiles: self.profiles,
+            value_rows: self.value_rows,
+            cells: self.cells,
+            counts: self.counts,
+            work_left: self.work_left,
+            random: self.random,
+            now: self.now,
+            drop_port: self.drop_port,
+            wide: self.wide,
+            input: self.input,
+            steps: self.steps,
+            observer,
+        }
+    }
+}
+
+impl<'a, O: Observer> Walk<'a, O> {
     pub(crate) fn headers(&self) -> &'a Headers {
         &self.program.headers
     }
@@ -129,6 +154,7 @@ impl<'a> Walk<'a> {
     pub(crate) fn visit(&mut self, id: NodeId, frame: &mut Frame) -> Result<Option<NodeId>, Stop> {
         let program = self.program;
         self.spend(program.costs.node(id))?;
+        self.observer.node(id);
         Ok(match &program.control.nodes[id.index()].kind {
             NodeKind::If(condition, yes, no) => {
                 let holds = condition.is_true(&Scope {
@@ -167,11 +193,9 @@ impl<'a> Walk<'a> {
             };
             build_key(&table.key, &frame.words, key);
             found = self.tables[id.index()].lookup(key, self.version);
-            if self.record.is_some() {
-                self.record_lookup(id, key, found);
-            }
-        } else if self.record.is_some() {
-            self.record_lookup(id, &[], None);
+            self.observer.lookup((id, table), key, found);
+        } else {
+            self.observer.lookup((id, table), &[], None);
         }
         let state = &mut self.tables[id.index()];
         if let Some(index) = found

@@ -19,9 +19,10 @@ use crate::program::table::{Match, MatchKind, Table};
 use crate::training::Any;
 
 use super::action::{Bound, What};
-use super::cells::{Counter, Meter};
 use super::error::WriteError;
 use super::matching::{KeyPattern, normalized, patterns};
+use crate::counter::Counter;
+use crate::meter::Meter;
 
 /// From this many masks on, tuples are merged; below it, a hash table per mask is as fast.
 const OWN_MASKS_MAX: usize = 16;

@@ -8,7 +8,8 @@ use crate::program::ids::{
 };
 use crate::program::table::Match;
 
-use super::cells::{Counter, MeterRates};
+use crate::counter::Counter;
+use crate::meter::MeterRates;
 
 /// One update.
 #[derive(Clone, PartialEq, Debug)]

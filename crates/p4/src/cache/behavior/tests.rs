@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use super::record::Lookup;
 use super::*;
 
 fn behavior(lookups: &[(u32, u64, bool)], value: u64) -> Behavior {

@@ -16,6 +16,7 @@ use crate::program::ids::NodeId;
 use crate::run::Counts;
 use crate::run::engine::Walk;
 use crate::run::frame::Frame;
+use crate::run::observer::Unobserved;
 use crate::state::{Counter, Meter, State};
 
 use super::record::{Recorded, Recorder, Surroundings};
@@ -103,7 +104,7 @@ impl Cache {
             wide: &mut Vec::new(),
             input: &mut Vec::new(),
             steps: None,
-            record: None,
+            observer: Unobserved,
         };
         let recorded = engine.record(around, &mut self.recorder, start.node, &mut frame);
         // An assertion on a word outside the key may fail for the built frame.
