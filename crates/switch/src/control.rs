@@ -90,9 +90,9 @@ impl Switch {
         self.walk();
         let mut wait = timeout.min(TICK);
         if !self.moves.is_empty() {
-            wait = wait.min(self.next_learning - self.now());
+            wait = wait.min(self.next_learning - self.shared.clock.real_now());
         }
-        wait = wait.min(self.trainer.rest(self.now()));
+        wait = wait.min(self.trainer.rest(self.shared.clock.real_now()));
         if let Ok(news) = self.news.recv_timeout(wait) {
             self.handle_news(news);
         }
@@ -455,14 +455,14 @@ impl Switch {
 
     /// Makes a change of the learned stations, if it is time.
     fn learn(&mut self) {
-        let start = self.now();
+        let start = self.shared.clock.real_now();
         if self.moves.is_empty() || start < self.next_learning {
             return;
         }
         let moves = std::mem::take(&mut self.moves);
         self.apply_own(&Change::one(Operation::MoveMacs(moves)), &[]);
         // Invariant 3.
-        let end = self.now();
+        let end = self.shared.clock.real_now();
         self.next_learning = end + LEARNING_INTERVAL.max((end - start) * 4);
     }
 

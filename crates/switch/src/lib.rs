@@ -37,6 +37,7 @@ mod worker;
 mod worker_counters;
 
 pub use audit::Audit;
+pub use clock::Clock;
 pub use engine::{Config, Engine, EngineError, Step, Update};
 pub use long_work::{LongWork, LongWorkStatistics};
 pub use message::PacketIn;

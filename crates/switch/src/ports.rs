@@ -171,16 +171,17 @@ impl Ports {
         self.last_round.map_or(Duration::ZERO, |last| now - last)
     }
 
-    /// Appends a burst from the port at a place; `None` if it was ready and has none.
+    /// Appends a burst from the port at a place; `None` if it was ready and has none. Packets
+    /// get the second time.
     pub(crate) fn receive(
         &mut self,
         place: usize,
         pool: &mut PacketPool,
         burst: &mut Vec<Packet>,
-        now: Instant,
+        (now, time): (Instant, Instant),
     ) -> Option<usize> {
         let port = &mut self.attached[place];
-        port.port.receive(pool, burst, now);
+        port.port.receive(pool, burst, time);
         if std::mem::take(&mut port.was_ready) && burst.is_empty() {
             port.quiet_until = now + QUIET_TIME;
             return None;

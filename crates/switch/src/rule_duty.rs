@@ -172,18 +172,18 @@ impl RuleDuty {
 
     /// The current time, and how long ago the last round began.
     fn round_so_far(&self, ports: &Ports) -> (Instant, Duration) {
-        let now = self.shared.clock.now();
+        let now = self.shared.clock.real_now();
         (now, ports.time_of_round(now))
     }
 
     /// Whether slices have used their share of a round.
     fn is_share_spent(&self, start: Instant, round: Duration, share: u32) -> bool {
-        let spent = self.shared.clock.now() - start;
+        let spent = self.shared.clock.real_now() - start;
         spent * share >= round || spent >= LONGEST_SLICES
     }
 
     fn note_pause(&mut self, start: Instant) {
-        let pause = self.shared.clock.now() - start;
+        let pause = self.shared.clock.real_now() - start;
         self.counters.longest_pause = self.counters.longest_pause.max(pause);
     }
 
@@ -379,9 +379,9 @@ impl RuleDuty {
         if !self.datapath.is_following() || self.datapath.is_waiting() {
             return;
         }
-        let start = self.shared.clock.now();
+        let start = self.shared.clock.real_now();
         self.follow();
-        self.counters.maintenance_time += self.shared.clock.now() - start;
+        self.counters.maintenance_time += self.shared.clock.real_now() - start;
     }
 
     fn follow(&mut self) {
@@ -450,7 +450,11 @@ impl Duty for RuleDuty {
     type Left = ();
 
     fn now(&self) -> Instant {
-        self.shared.clock.now()
+        self.shared.clock.real_now()
+    }
+
+    fn packet_time(&self, now: Instant) -> Instant {
+        self.shared.clock.shown_at(now)
     }
 
     fn pool(&mut self) -> &mut PacketPool {
@@ -473,7 +477,7 @@ impl Duty for RuleDuty {
     fn obey(&mut self, ports: &mut Ports) -> bool {
         match self.channels.commands.try_recv() {
             Ok(command) => {
-                let start = self.shared.clock.now();
+                let start = self.shared.clock.real_now();
                 let goes_on = self.follow_command(command, ports);
                 self.note_pause(start);
                 goes_on

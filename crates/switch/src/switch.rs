@@ -344,6 +344,11 @@ impl Switch {
         self.shared.clock.now()
     }
 
+    /// The clock of rules and packets, which can be stopped.
+    pub fn clock(&self) -> Clock {
+        self.shared.clock.clone()
+    }
+
     /// Whether every source has delivered all its packets; false if there is no source.
     pub fn is_finished(&self) -> bool {
         self.has_sources && self.open_sources.is_empty()

@@ -119,7 +119,7 @@ impl Trainer {
         pipeline: &Gate<Pipeline>,
         clock: &Clock,
     ) -> Option<(usize, BuiltIndex<CacheOwner>)> {
-        let now = clock.now();
+        let now = clock.real_now();
         let for_worker = self.take_outcome(pipeline, now);
         if self.has_more || now >= self.next_look {
             self.slice(pipeline, clock, now);
@@ -156,10 +156,10 @@ impl Trainer {
             return;
         }
         let mut pipeline = pipeline.write();
-        let start = clock.now();
+        let start = clock.real_now();
         let tended = pipeline.tend(STEPS);
         drop(pipeline);
-        let end = clock.now();
+        let end = clock.real_now();
         self.counters.slices += 1;
         self.counters.longest_slice = self.counters.longest_slice.max(end - start);
         self.next_slice = end + (end - start);
@@ -233,7 +233,7 @@ mod tests {
         let (pipeline, clock) = (Gate::new(pipeline), Clock::start());
         let mut trainer = Trainer::default();
         trainer.waiting.push_back(Long::Table(training));
-        let now = clock.now();
+        let now = clock.real_now();
         let refused = |_| Err(std::io::Error::from(std::io::ErrorKind::WouldBlock));
         trainer.begin(now, refused);
         assert_eq!(trainer.counters.refused, 1);

@@ -31,8 +31,13 @@ pub(crate) trait Duty {
     /// What it leaves at its end.
     type Left;
 
-    /// The time.
+    /// The time by which rounds and sleeps go.
     fn now(&self) -> Instant;
+
+    /// The time that packets of a round get, which began at `now`.
+    fn packet_time(&self, now: Instant) -> Instant {
+        now
+    }
 
     /// Buffers for packets.
     fn pool(&mut self) -> &mut PacketPool;
@@ -110,6 +115,7 @@ impl<D: Duty> Worker<D> {
     /// ports obeys late. Says how many packets were forwarded.
     fn round(&mut self) -> usize {
         let now = self.duty.now();
+        let time = self.duty.packet_time(now);
         let all = 0..self.ports.attached.len();
         if self.ports.begin_round(now) {
             self.duty.look_at(&mut self.ports, all.clone());
@@ -117,27 +123,29 @@ impl<D: Duty> Worker<D> {
         let mut count = 0;
         let first = self.first.min(all.end);
         for place in (first..all.end).chain(0..first) {
-            let received = self.receive(place, now);
+            let received = self.receive(place, now, time);
             if received == 0 {
                 continue;
             }
             let burst = &mut self.burst;
-            self.duty.forward(place, burst, &mut self.ports, now);
+            self.duty.forward(place, burst, &mut self.ports, time);
             count += received;
             if self.duty.has_commands() {
                 self.first = (place + 1) % all.end;
                 break;
             }
         }
-        count += self.duty.forward_others(&mut self.ports, now);
+        count += self.duty.forward_others(&mut self.ports, time);
         self.ports.end_round(now, count);
         count
     }
 
     /// Receives a burst from the port at a place.
-    fn receive(&mut self, place: usize, now: Instant) -> usize {
+    fn receive(&mut self, place: usize, now: Instant, time: Instant) -> usize {
         let pool = self.duty.pool();
-        let count = self.ports.receive(place, pool, &mut self.burst, now);
+        let count = self
+            .ports
+            .receive(place, pool, &mut self.burst, (now, time));
         if count.is_none() {
             self.duty.look_at(&mut self.ports, place..place + 1);
         }
