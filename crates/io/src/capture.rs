@@ -19,7 +19,7 @@ mod writer;
 
 pub use port::CapturePort;
 pub use reader::CaptureReader;
-pub use writer::CaptureWriter;
+pub use writer::{AppendedFile, CaptureWriter};
 
 #[cfg(test)]
 mod tests;

@@ -24,6 +24,7 @@
 //! | type | description |
 //! | --- | --- |
 //! | [`MemoryPort`] | a bounded queue in memory, or a pair joined by two of them |
+//! | [`DummyPort`] | a queue in memory with a descriptor, driven by hand |
 //! | [`CyclePort`], [`NullPort`] | an endless source from memory; a sink that counts |
 //! | [`CapturePort`] | reads one capture file, writes another |
 //! | [`TapPort`] | a Linux tap interface |
@@ -53,6 +54,7 @@ mod block;
 mod capture;
 mod config;
 mod counters;
+mod dummy;
 mod error;
 mod fault;
 mod links;
@@ -66,9 +68,10 @@ mod trace;
 
 pub use af_packet::{AfPacketPort, ReceiveMethod};
 pub use block::{Block, BlockPort};
-pub use capture::{CapturePort, CaptureReader, CaptureWriter};
+pub use capture::{AppendedFile, CapturePort, CaptureReader, CaptureWriter};
 pub use config::{PortConfig, PortKind, open};
 pub use counters::{DropReason, Drops, PortCounters};
+pub use dummy::{DummyHandle, DummyPort};
 pub use error::Error;
 pub use fault::{FaultCounters, FaultPort, FaultRates};
 pub use links::{LinkWatch, interfaces};

@@ -390,3 +390,25 @@ fn a_packet_that_was_shortened_keeps_its_length_through_a_port() {
     assert_eq!(lengths, [(60, 1_500), (64, 64)]);
     assert_eq!(reader.shortened_packets(), 1);
 }
+
+#[test]
+fn two_writers_append_to_one_capture_in_microseconds() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p1.pcap");
+    let append = || CaptureWriter::append(&path).unwrap();
+    let mut writers = [append(), append()];
+    for number in 0..3_usize {
+        let writer = &mut writers[number % 2];
+        writer
+            .write(&[number as u8; 60], Instant::from_nanos(1_234_567))
+            .unwrap();
+        writer.flush().unwrap();
+    }
+    let bytes = std::fs::read(&path).unwrap();
+    assert_eq!(bytes[..4], 0xa1b2_c3d4_u32.to_ne_bytes());
+    let packets: Result<Vec<_>, _> = CaptureReader::new(&bytes[..]).unwrap().collect();
+    let packets: Vec<Packet> = packets.unwrap();
+    let firsts: Vec<u8> = packets.iter().map(|packet| packet.bytes()[0]).collect();
+    assert_eq!(firsts, [0, 1, 2]);
+    assert_eq!(packets[0].received_at(), Instant::from_nanos(1_234_000));
+}

@@ -1,7 +1,8 @@
-//! Writes captures: pcap with nanosecond time stamps, in this machine's byte order.
+//! Writes captures: pcap with nanosecond time stamps, in this machine's byte order; what is
+//! appended for Open vSwitch's tools has microseconds, which is all that they read.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use pcap_file::pcap::{PcapHeader, PcapTsResolution, PcapWriteError, PcapWriter, RawPcapPacket};
@@ -13,6 +14,9 @@ use crate::Error;
 /// The longest packet that a reader must expect, as `tcpdump` writes it.
 const SNAP_LENGTH_BYTES: u32 = 262_144;
 
+/// The length of a capture's header.
+const HEADER_BYTES: usize = 24;
+
 /// Writes packets to a capture.
 ///
 /// [`CaptureReader`](crate::CaptureReader) has an example.
@@ -20,6 +24,8 @@ const SNAP_LENGTH_BYTES: u32 = 262_144;
 pub struct CaptureWriter<W: Write> {
     name: String,
     writer: PcapWriter<W>,
+    /// Nanoseconds of a unit of its time stamps.
+    unit_ns: u64,
     packets: u64,
 }
 
@@ -38,6 +44,53 @@ impl CaptureWriter<BufWriter<File>> {
     }
 }
 
+/// A file that is appended to; the header of a capture is left out where one is there already.
+#[derive(Debug)]
+pub struct AppendedFile {
+    file: File,
+    /// Bytes of the header that are still to be left out.
+    skip: usize,
+}
+
+impl Write for AppendedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let skipped = self.skip.min(bytes.len());
+        self.skip -= skipped;
+        if skipped == bytes.len() {
+            return Ok(skipped);
+        }
+        Ok(skipped + self.file.write(&bytes[skipped..])?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl CaptureWriter<BufWriter<AppendedFile>> {
+    /// Opens a capture file to write behind what it has; a new one is created.
+    ///
+    /// Several writers may append to one file if each flushes after whole packets.
+    ///
+    /// # Errors
+    /// If the file cannot be opened or written.
+    pub fn append(path: &Path) -> Result<Self, Error> {
+        let opened = OpenOptions::new().append(true).create(true).open(path);
+        let sized = opened.and_then(|file| Ok((file.metadata()?.len(), file)));
+        let (length, file) = sized.map_err(|source| Error::CaptureFile {
+            action: "append to",
+            path: path.to_owned(),
+            source,
+        })?;
+        let skip = if length == 0 { 0 } else { HEADER_BYTES };
+        let file = BufWriter::new(AppendedFile { file, skip });
+        let name = path.display().to_string();
+        let mut writer = CaptureWriter::begin(file, &name, PcapTsResolution::MicroSecond)?;
+        writer.flush()?;
+        Ok(writer)
+    }
+}
+
 impl<W: Write> CaptureWriter<W> {
     /// Writes the header of a capture. Wrap files in a [`BufWriter`].
     ///
@@ -52,16 +105,24 @@ impl<W: Write> CaptureWriter<W> {
     /// # Errors
     /// If `writer` fails.
     pub fn with_name(writer: W, name: &str) -> Result<Self, Error> {
+        CaptureWriter::begin(writer, name, PcapTsResolution::NanoSecond)
+    }
+
+    fn begin(writer: W, name: &str, ts_resolution: PcapTsResolution) -> Result<Self, Error> {
         let header = PcapHeader {
             snaplen: SNAP_LENGTH_BYTES,
             datalink: DataLink::ETHERNET,
-            ts_resolution: PcapTsResolution::NanoSecond,
+            ts_resolution,
             endianness: Endianness::native(),
             ..PcapHeader::default()
         };
         Ok(CaptureWriter {
             name: name.to_owned(),
             writer: PcapWriter::with_header(writer, header).map_err(|e| failed(name, e))?,
+            unit_ns: match ts_resolution {
+                PcapTsResolution::MicroSecond => 1_000,
+                PcapTsResolution::NanoSecond => 1,
+            },
             packets: 0,
         })
     }
@@ -89,7 +150,7 @@ impl<W: Write> CaptureWriter<W> {
         let data = &bytes[..bytes.len().min(SNAP_LENGTH_BYTES as usize)];
         let packet = RawPcapPacket {
             ts_sec: u32::try_from(seconds).unwrap_or(u32::MAX),
-            ts_frac: nanos as u32,
+            ts_frac: (nanos / self.unit_ns) as u32,
             incl_len: data.len() as u32,
             orig_len: u32::try_from(length).unwrap_or(u32::MAX),
             data: data.into(),

@@ -1,0 +1,201 @@
+//! A port without a network, driven by hand: Open vSwitch's `dummy` devices.
+//!
+//! What is injected into the [`DummyHandle`] is received; what is sent is counted and gone. To
+//! keep it, wrap the port in a [`crate::TracePort`]. Its descriptor wakes a worker, so an idle
+//! dummy costs nothing.
+//!
+//! 1. The queue holds at most [`CAPACITY`] packets; injecting more is refused.
+//! 2. While packets wait, the descriptor is ready.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::event::{EventfdFlags, eventfd};
+use thalweg_packet::{Instant, Packet, PacketPool, PortId};
+
+use crate::{BURST, Port, PortCounters, PortStatus};
+
+/// Most packets that wait to be received.
+const CAPACITY: usize = 4_096;
+
+#[derive(Debug)]
+struct Queue {
+    waiting: VecDeque<Box<[u8]>>,
+    is_up: bool,
+}
+
+#[derive(Debug)]
+struct Shared {
+    queue: Mutex<Queue>,
+    event: OwnedFd,
+}
+
+impl Shared {
+    /// Lock poisoning is ignored: each step is one push or pop.
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A port whose packets come from a [`DummyHandle`].
+///
+/// ```
+/// use thalweg_io::{DummyPort, Port};
+/// use thalweg_packet::{Instant, PacketPool, PortId};
+///
+/// let (mut port, handle) = DummyPort::open(PortId(1))?;
+/// assert!(handle.inject(&[0; 60]));
+/// let mut pool = PacketPool::with_capacity(32, 2_048);
+/// let mut burst = Vec::new();
+/// port.receive(&mut pool, &mut burst, Instant::ZERO);
+/// assert_eq!(burst[0].bytes(), [0; 60]);
+/// port.send(&mut pool, &mut burst);
+/// assert_eq!(port.counters().sent_packets, 1);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct DummyPort {
+    number: PortId,
+    shared: Arc<Shared>,
+    counters: PortCounters,
+}
+
+/// Feeds a [`DummyPort`].
+#[derive(Clone, Debug)]
+pub struct DummyHandle(Arc<Shared>);
+
+impl DummyPort {
+    /// Makes a port that is up, and what feeds it.
+    ///
+    /// # Errors
+    /// If the system has no descriptor left.
+    pub fn open(number: PortId) -> io::Result<(DummyPort, DummyHandle)> {
+        let shared = Arc::new(Shared {
+            queue: Mutex::new(Queue {
+                waiting: VecDeque::new(),
+                is_up: true,
+            }),
+            event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+        });
+        let port = DummyPort {
+            number,
+            shared: shared.clone(),
+            counters: PortCounters::default(),
+        };
+        Ok((port, DummyHandle(shared)))
+    }
+}
+
+impl DummyHandle {
+    /// Puts a copy of `bytes` in the port's receive queue; returns false when it is full.
+    pub fn inject(&self, bytes: &[u8]) -> bool {
+        let mut queue = self.0.lock();
+        if queue.waiting.len() >= CAPACITY {
+            return false;
+        }
+        queue.waiting.push_back(bytes.into());
+        drop(queue);
+        // It only fails after 2^64 packets without a read.
+        let _ = rustix::io::write(&self.0.event, &1_u64.to_ne_bytes());
+        true
+    }
+
+    /// The number of injected packets that the port has not received yet.
+    pub fn waiting(&self) -> usize {
+        self.0.lock().waiting.len()
+    }
+
+    /// Sets whether the port has a link.
+    pub fn set_up(&self, is_up: bool) {
+        self.0.lock().is_up = is_up;
+    }
+}
+
+impl Port for DummyPort {
+    fn receive(&mut self, pool: &mut PacketPool, burst: &mut Vec<Packet>, now: Instant) {
+        let mut queue = self.shared.lock();
+        let wanted = BURST.min(queue.waiting.len());
+        let first = burst.len();
+        if pool.take_burst(burst, wanted) < wanted {
+            self.counters.pool_refusals += 1;
+        }
+        for packet in &mut burst[first..] {
+            let bytes = queue.waiting.pop_front();
+            packet.fill(&bytes.expect("as many as wait were taken"));
+            packet.set_received(self.number, now);
+            self.counters.add_received(packet.len());
+        }
+        if queue.waiting.is_empty() {
+            // Invariant 2: the reset is under the lock.
+            let _ = rustix::io::read(&self.shared.event, &mut [0; 8]);
+        }
+    }
+
+    fn send(&mut self, pool: &mut PacketPool, burst: &mut Vec<Packet>) {
+        for packet in burst.iter() {
+            self.counters.add_sent(packet.len());
+        }
+        pool.put_burst(burst);
+    }
+
+    fn status(&mut self) -> PortStatus {
+        match self.shared.lock().is_up {
+            true => PortStatus::Up,
+            false => PortStatus::Down,
+        }
+    }
+
+    fn counters(&self) -> PortCounters {
+        self.counters
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.shared.event.as_fd())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    use super::*;
+
+    fn is_ready(port: &DummyPort) -> bool {
+        let descriptor = port.descriptor().expect("it has one");
+        let mut polled = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
+        poll(&mut polled, Some(&Timespec::default())).expect("poll works") == 1
+    }
+
+    #[test]
+    fn the_descriptor_is_ready_while_packets_wait() {
+        let (mut port, handle) = DummyPort::open(PortId(3)).unwrap();
+        assert!(!is_ready(&port));
+        for number in 0..=BURST {
+            assert!(handle.inject(&[number as u8; 60]));
+        }
+        let (mut pool, mut burst) = (PacketPool::with_capacity(BURST, 64), Vec::new());
+        assert!(is_ready(&port));
+        port.receive(&mut pool, &mut burst, Instant::ZERO);
+        assert_eq!((burst.len(), handle.waiting()), (BURST, 1));
+        assert!(is_ready(&port));
+        port.send(&mut pool, &mut burst);
+        port.receive(&mut pool, &mut burst, Instant::ZERO);
+        assert_eq!((burst.len(), burst[0].bytes()[0]), (1, BURST as u8));
+        assert!(!is_ready(&port));
+    }
+
+    #[test]
+    fn the_queue_is_bounded_and_the_link_follows_the_handle() {
+        let (mut port, handle) = DummyPort::open(PortId(3)).unwrap();
+        let injected = (0..CAPACITY + 7)
+            .filter(|_| handle.inject(&[0; 60]))
+            .count();
+        assert_eq!((injected, handle.waiting()), (CAPACITY, CAPACITY));
+        handle.set_up(false);
+        assert_eq!(port.status(), PortStatus::Down);
+        handle.set_up(true);
+        assert_eq!(port.status(), PortStatus::Up);
+    }
+}
