@@ -205,8 +205,7 @@ impl Selector {
 }
 
 impl Operation {
-    /// The same operation on another bridge; what tables do without a rule
-    /// ([`Operation::SetMisses`]) is said for all bridges.
+    /// The same operation on another bridge.
     pub fn in_bridge(&self, bridge: BridgeId) -> Operation {
         let station = |station: Station| Station { bridge, ..station };
         match self {
@@ -239,7 +238,7 @@ impl Operation {
             Operation::DeleteGroup(group) => Operation::DeleteGroup(bridge.group(group.number())),
             Operation::SetPort(port, state) => Operation::SetPort(bridge.move_port(*port), *state),
             Operation::DeletePort(port) => Operation::DeletePort(bridge.move_port(*port)),
-            Operation::SetMisses(misses) => Operation::SetMisses(misses.clone()),
+            Operation::SetMisses(_, misses) => Operation::SetMisses(bridge, misses.clone()),
             Operation::LimitTable(table, limit) => {
                 Operation::LimitTable(bridge.table(table.number()), limit.clone())
             }

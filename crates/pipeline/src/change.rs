@@ -103,8 +103,8 @@ pub enum Operation {
     /// Sets how many rules a table may have. If that number changes, rules beyond it go, as far
     /// as the table evicts.
     LimitTable(TableId, Arc<TableLimit>),
-    /// Sets what tables do with packets that no rule matches.
-    SetMisses(Arc<Misses>),
+    /// Sets what the tables of a bridge do with packets that no rule matches.
+    SetMisses(BridgeId, Arc<Misses>),
     /// Records stations that `normal` has seen at a port, or forgets them.
     MoveMacs(Vec<MacMove>),
     /// Brings into the key what a list of actions reads that no rule has. Without it, a

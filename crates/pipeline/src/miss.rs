@@ -13,6 +13,7 @@ use std::sync::Arc;
 use thalweg_classifier::Version;
 
 use crate::action::TableId;
+use crate::bridge::BridgeId;
 use crate::pipeline::Pipeline;
 
 /// The last table that a controller can use (Open vSwitch's `TBL_INTERNAL` follows).
@@ -30,31 +31,34 @@ pub enum Miss {
     Continue,
 }
 
-/// What each table does.
+/// What each table of a bridge does.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Misses {
     /// What tables do that are not named.
     pub others: Miss,
-    /// What the named tables do.
-    pub tables: BTreeMap<TableId, Miss>,
+    /// What these tables do, by their number in the bridge.
+    pub tables: BTreeMap<u8, Miss>,
 }
 
 impl Misses {
-    /// What a table does.
-    pub fn of(&self, table: TableId) -> Miss {
+    /// What the table with this number does.
+    pub fn of(&self, table: u8) -> Miss {
         self.tables.get(&table).copied().unwrap_or(self.others)
     }
 }
 
 impl Pipeline {
-    /// What tables do with packets that no rule matches, at a version.
-    pub fn misses(&self, version: Version) -> Arc<Misses> {
-        self.misses.at(version).cloned().unwrap_or_default()
+    /// What the tables of a bridge do with packets that no rule matches, at a version.
+    pub fn misses(&self, bridge: BridgeId, version: Version) -> Arc<Misses> {
+        let misses = self.misses.get(&bridge);
+        let misses = misses.and_then(|history| history.at(version));
+        misses.cloned().unwrap_or_default()
     }
 
     /// What one table does, at a version.
     pub(crate) fn miss(&self, table: TableId, version: Version) -> Miss {
-        let misses = self.misses.at(version);
-        misses.map_or(Miss::Drop, |misses| misses.of(table))
+        let misses = self.misses.get(&table.bridge());
+        let misses = misses.and_then(|history| history.at(version));
+        misses.map_or(Miss::Drop, |misses| misses.of(table.number()))
     }
 }

@@ -29,6 +29,7 @@ use thalweg_classifier::{Classifier, ClassifierKind, Precedence, RuleId, Version
 use thalweg_packet::{FieldDescriptor, FieldId, Instant, Layout, PortId, standard};
 
 use crate::action::{Actions, GroupId, TableId};
+use crate::bridge::BridgeId;
 use crate::change::uses_group;
 use crate::flow::{Flow, Group, GroupKind, Labels, PortState};
 use crate::history::History;
@@ -229,7 +230,8 @@ pub struct Pipeline {
     /// Includes tables that have no rules.
     table_counters: BTreeMap<TableId, TableCounters>,
     pub(crate) ports: BTreeMap<PortId, History<PortState>>,
-    pub(crate) misses: History<Arc<Misses>>,
+    /// By bridge; those that are not listed drop.
+    pub(crate) misses: BTreeMap<BridgeId, History<Arc<Misses>>>,
     pub(crate) limits: Limits,
     pub(crate) macs: MacTable,
     pub(crate) version: Version,
@@ -260,7 +262,7 @@ impl Pipeline {
             group_counters: BTreeMap::new(),
             table_counters: BTreeMap::new(),
             ports: BTreeMap::new(),
-            misses: History::default(),
+            misses: BTreeMap::new(),
             limits: Limits::default(),
             macs: MacTable::default(),
             version: Version::FIRST,

@@ -50,6 +50,7 @@ use thalweg_classifier::{RuleId, Version};
 use thalweg_packet::{Instant, PortId};
 
 use crate::action::{GroupId, TableId};
+use crate::bridge::BridgeId;
 use crate::change::{Change, ChangeError};
 use crate::limits::TableLimit;
 use crate::mac::Station;
@@ -85,8 +86,8 @@ pub struct Delta {
     pub groups: Vec<GroupId>,
     /// Ports that were added or removed, or whose state changed.
     pub ports: Vec<PortId>,
-    /// Whether tables do something else with packets that no rule matches.
-    pub has_new_misses: bool,
+    /// Bridges whose tables do something else with packets that no rule matches.
+    pub misses: Vec<BridgeId>,
     /// Stations that moved or were forgotten.
     pub stations: Vec<Station>,
     /// Whether keys have a new layout from this version on.
@@ -98,7 +99,7 @@ impl Delta {
     pub fn is_of_rules(&self) -> bool {
         let has_others =
             !self.groups.is_empty() || !self.ports.is_empty() || !self.stations.is_empty();
-        !has_others && !self.has_new_misses && !self.has_new_layout
+        !has_others && self.misses.is_empty() && !self.has_new_layout
     }
 }
 
@@ -164,8 +165,8 @@ pub(crate) enum Done {
     Port(PortId),
     /// A table's limit was set; the former one.
     Limit(TableId, Option<Arc<TableLimit>>),
-    /// What tables do without a rule was set.
-    Misses,
+    /// What the tables of a bridge do without a rule was set.
+    Misses(BridgeId),
     /// A station was moved or forgotten.
     Station(Station),
 }

@@ -14,6 +14,7 @@ use thalweg_classifier::{RuleId, Version};
 use thalweg_packet::PortId;
 
 use crate::action::GroupId;
+use crate::bridge::BridgeId;
 use crate::mac::Station;
 use crate::pipeline::{GroupCounters, Pipeline, Rule};
 use crate::prepare::{Progress, Slice};
@@ -55,7 +56,7 @@ pub(crate) enum Touched {
     /// A group has replaced another, and begins with its counters.
     GroupCounters(GroupId),
     Port(PortId),
-    Misses,
+    Misses(BridgeId),
     Station(Station),
 }
 
@@ -244,8 +245,12 @@ impl Pipeline {
             match touched {
                 Touched::Group(id) => self.reclaim_group(id, oldest),
                 Touched::GroupCounters(id) => self.reset_group(id, at, oldest),
-                Touched::Misses => {
-                    self.misses.reclaim(oldest);
+                Touched::Misses(bridge) => {
+                    if let Some(history) = self.misses.get_mut(&bridge)
+                        && history.reclaim(oldest)
+                    {
+                        self.misses.remove(&bridge);
+                    }
                 }
                 Touched::Station(station) => self.macs.reclaim(station, oldest),
                 Touched::Port(id) => {

@@ -18,6 +18,7 @@ use thalweg_classifier::RuleId;
 use thalweg_packet::PortId;
 
 use crate::action::{GroupId, TableId};
+use crate::bridge::BridgeId;
 use crate::mac::Station;
 
 /// What a step read, and the result.
@@ -62,8 +63,8 @@ pub enum Input {
     Port(PortId),
     /// All ports: which exist, and which of them flood.
     AllPorts,
-    /// What tables do with packets that no rule matches.
-    Misses,
+    /// What the tables of a bridge do with packets that no rule matches.
+    Misses(BridgeId),
 }
 
 /// Most walks have no more steps than this.

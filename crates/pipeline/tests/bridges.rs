@@ -148,14 +148,12 @@ fn each_bridge_has_its_own_misses_groups_and_reserved_ports() {
     // The inner bridge's table 0 is empty: its packets go on with the next.
     let misses = Misses {
         others: Miss::Drop,
-        tables: (0..5)
-            .map(|table| (INNER.table(table), Miss::Continue))
-            .collect(),
+        tables: (0..5).map(|table| (table, Miss::Continue)).collect(),
     };
     let local = INNER.port(0xfffe);
     let change = Change {
         operations: vec![
-            Operation::SetMisses(misses.into()),
+            Operation::SetMisses(INNER, misses.into()),
             Operation::SetPort(local, port(None)),
         ],
     };
@@ -163,6 +161,30 @@ fn each_bridge_has_its_own_misses_groups_and_reserved_ports() {
     let through = [INNER.port(2), INNER.port(3), local, local];
     // The group's bucket leads back to the port that the packet came from.
     assert_eq!(ports(&pipeline, PortId(1)), [through, through].concat());
+}
+
+#[test]
+fn what_a_bridges_tables_do_without_a_rule_is_its_own() {
+    let mut pipeline = two("table=3,actions=drop", "table=3,actions=drop");
+    let set = |others| {
+        let misses = Misses {
+            others,
+            ..Misses::default()
+        };
+        Operation::SetMisses(BridgeId(0), misses.into())
+    };
+    let told = |pipeline: &Pipeline, from| sent(pipeline, from).1.to_controller.len();
+    let change = Change::one(set(Miss::Controller).in_bridge(INNER));
+    let delta = pipeline.apply(&change, Instant::ZERO).expect("it can be");
+    assert_eq!(delta.misses, [INNER]);
+    assert_eq!(told(&pipeline, PortId(1)), 0);
+    assert_eq!(told(&pipeline, INNER.port(1)), 1);
+    let change = Change {
+        operations: vec![set(Miss::Controller), set(Miss::Drop).in_bridge(INNER)],
+    };
+    pipeline.apply(&change, Instant::ZERO).expect("both can be");
+    assert_eq!(told(&pipeline, PortId(1)), 1);
+    assert_eq!(told(&pipeline, INNER.port(1)), 0);
 }
 
 #[test]
@@ -175,18 +197,12 @@ fn a_pipeline_without_bridges_has_one_bridges_tables() {
 }
 
 /// Whether an operation says something that a bridge understands otherwise than a switch
-/// alone: ports with more than 16 bits, bits of the input port as they are, what all tables of
-/// all bridges do, and select groups, whose choice depends on their whole number.
+/// alone: ports with more than 16 bits, bits of the input port as they are, and select groups,
+/// whose choice depends on their whole number.
 fn is_of_more(operation: &Operation) -> bool {
     let text = format!("{operation:?}");
     let in_port = format!("{:?}", f::IN_PORT);
-    let words = [
-        &in_port,
-        "4294967295",
-        "Select(",
-        "SetMisses",
-        "in_port: Some",
-    ];
+    let words = [&in_port, "4294967295", "Select(", "in_port: Some"];
     words.iter().any(|word| text.contains(*word))
 }
 

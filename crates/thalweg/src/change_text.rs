@@ -32,10 +32,12 @@ fn describe_operation(operation: &Operation) -> String {
             Some(rules) => format!("table {} has at most {rules} rules", table.0),
             None => format!("table {} has no limit", table.0),
         },
-        Operation::SetMisses(misses) if misses.others == Miss::Drop && misses.tables.is_empty() => {
+        Operation::SetMisses(_, misses)
+            if misses.others == Miss::Drop && misses.tables.is_empty() =>
+        {
             "tables drop packets without a rule".to_owned()
         }
-        Operation::SetMisses(_) => "tables send or keep packets without a rule".to_owned(),
+        Operation::SetMisses(..) => "tables send or keep packets without a rule".to_owned(),
         Operation::MoveMacs(moves) => format!("{} stations seen or forgotten", moves.len()),
         Operation::Foresee(_) => "bring the fields of a list into the key".to_owned(),
     }

@@ -149,7 +149,7 @@ fn causes(delta: &Delta) -> impl Iterator<Item = Cause> + '_ {
     let groups = delta.groups.iter().map(|group| Input::Group(*group));
     let ports = delta.ports.iter().map(|port| Input::Port(*port));
     let all_ports = (!delta.ports.is_empty()).then_some(Input::AllPorts);
-    let misses = delta.has_new_misses.then_some(Input::Misses);
+    let misses = delta.misses.iter().map(|bridge| Input::Misses(*bridge));
     let inputs = groups.chain(ports).chain(all_ports).chain(misses);
     let inputs = inputs.map(Cause::Input);
     inputs.chain(delta.stations.iter().copied().map(Cause::Station))

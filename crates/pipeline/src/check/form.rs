@@ -143,7 +143,7 @@ impl Form<'_> {
             | Operation::DeleteGroup(_)
             | Operation::SetPort(..)
             | Operation::DeletePort(_)
-            | Operation::SetMisses(_)
+            | Operation::SetMisses(..)
             | Operation::LimitTable(..) => Ok(()),
         }
     }

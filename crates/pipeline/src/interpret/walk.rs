@@ -296,7 +296,7 @@ impl<'a> Walk<'a> {
         if !asks {
             return None;
         }
-        self.ask(Input::Misses);
+        self.ask(Input::Misses(table.bridge()));
         match self.pipeline.miss(table, self.version) {
             Miss::Drop => None,
             Miss::Controller => {

@@ -7,6 +7,7 @@ use thalweg_packet::{Instant, PortId};
 
 use super::{Done, Plan, SLICE};
 use crate::action::{Actions, GroupId, TableId};
+use crate::bridge::BridgeId;
 use crate::change::{ChangeError, Operation};
 use crate::check;
 use crate::flow::{Flow, Group, Labels, PortState};
@@ -42,7 +43,7 @@ impl Pipeline {
             Operation::SetGroup(group) => self.set_group(index, group)?,
             Operation::SetPort(id, state) => self.set_port(*id, *state),
             Operation::DeletePort(id) => self.delete_port(*id),
-            Operation::SetMisses(misses) => self.set_misses(misses),
+            Operation::SetMisses(bridge, misses) => self.set_misses(*bridge, misses),
             // The layout was made when the change began.
             Operation::Foresee(_) => {}
             Operation::LimitTable(table, limit) => {
@@ -432,15 +433,17 @@ impl Pipeline {
         self.unpublished().delta.ports.push(id);
     }
 
-    fn set_misses(&mut self, misses: &Arc<Misses>) {
+    fn set_misses(&mut self, bridge: BridgeId, misses: &Arc<Misses>) {
         let open = self.open_version();
-        if self.misses(open) == *misses {
+        if self.misses(bridge, open) == *misses {
             return;
         }
-        self.misses.record(open, Some(misses.clone()));
-        self.touch(Touched::Misses);
-        self.note(Done::Misses);
-        self.unpublished().delta.has_new_misses = true;
+        let is_usual = **misses == Misses::default();
+        let history = self.misses.entry(bridge).or_default();
+        history.record(open, (!is_usual).then(|| misses.clone()));
+        self.touch(Touched::Misses(bridge));
+        self.note(Done::Misses(bridge));
+        self.unpublished().delta.misses.push(bridge);
     }
 
     fn move_mac(&mut self, moved: MacMove) {

@@ -73,7 +73,7 @@ impl<'a> Plan<'a> {
             | Operation::SetGroup(_)
             | Operation::SetPort(..)
             | Operation::DeletePort(_)
-            | Operation::SetMisses(_)
+            | Operation::SetMisses(..)
             | Operation::LimitTable(..)
             | Operation::MoveMacs(_)
             | Operation::Foresee(_) => false,

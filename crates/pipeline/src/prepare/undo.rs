@@ -77,9 +77,7 @@ impl Pipeline {
                 }
                 Done::Port(id) => abort_in(&mut self.ports, id, slice.version),
                 Done::Limit(table, former) => self.install_limit(table, former),
-                Done::Misses => {
-                    self.misses.abort(slice.version);
-                }
+                Done::Misses(bridge) => abort_in(&mut self.misses, bridge, slice.version),
                 Done::Station(station) => self.macs.abort(station, slice.version),
             }
         }

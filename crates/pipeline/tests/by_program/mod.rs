@@ -340,7 +340,8 @@ fn target() -> impl Strategy<Value = Target> {
 
 fn misses() -> impl Strategy<Value = Arc<Misses>> {
     let miss = select(vec![Miss::Drop, Miss::Controller, Miss::Continue]);
-    let tables = prop::collection::btree_map(table(), miss.clone(), 0..3);
+    let table = table().prop_map(|table| table.number());
+    let tables = prop::collection::btree_map(table, miss.clone(), 0..3);
     (miss, tables).prop_map(|(others, tables)| Arc::new(Misses { others, tables }))
 }
 
@@ -382,7 +383,7 @@ pub(crate) fn operation() -> impl Strategy<Value = Operation> {
         1 => (1..5_u32).prop_map(|group| Operation::DeleteGroup(GroupId(group.into()))),
         1 => (port.clone(), state).prop_map(|(port, state)| Operation::SetPort(port, state)),
         1 => port.prop_map(Operation::DeletePort),
-        1 => misses().prop_map(Operation::SetMisses),
+        1 => misses().prop_map(|misses| Operation::SetMisses(BridgeId::default(), misses)),
         1 => prop::collection::vec(moved, 0..3).prop_map(Operation::MoveMacs),
         1 => actions().prop_map(Operation::Foresee),
     ]

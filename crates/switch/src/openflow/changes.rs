@@ -428,8 +428,11 @@ impl Switch {
     pub(super) fn follow_misses(&mut self) {
         let Some(desk) = &self.desk else { return };
         let misses = Arc::new(desk.misses.clone());
-        self.apply(&Change::one(Operation::SetMisses(misses)))
-            .expect("tables can do each");
+        self.apply(&Change::one(Operation::SetMisses(
+            BridgeId::default(),
+            misses,
+        )))
+        .expect("tables can do each");
     }
 
     /// What a change did to rules, if monitors want it.

@@ -242,7 +242,7 @@ pub(super) fn features(switch: &Switch, version: Version) -> Vec<TableFeatures> 
             apply_set_fields: set.clone(),
         };
         let table = desk.map(|desk| desk.tables.get(number)).unwrap_or_default();
-        let miss = desk.and_then(|desk| desk.misses.tables.get(&TableId(number.into())).copied());
+        let miss = desk.and_then(|desk| desk.misses.tables.get(&number).copied());
         let limit = table.configured.limit.rules.unwrap_or(MAX_ENTRIES);
         TableFeatures {
             table: number,
@@ -396,7 +396,7 @@ impl Switch {
                     table_config::MISS_DROP => Miss::Drop,
                     _ => Miss::Controller,
                 };
-                desk.misses.tables.insert(TableId(number.into()), miss);
+                desk.misses.tables.insert(number, miss);
             }
             if version >= Version::V14 {
                 let table = desk.tables.known.entry(number).or_default();

@@ -12,7 +12,7 @@ use thalweg_datapath::{EntryView, EvictReason, MaintainerKind};
 use thalweg_packet::{Instant, Layout, Packet, PortId, standard};
 use thalweg_pipeline::{
     Action, BridgeId, Change, Effect, Group, GroupKind, Miss, Misses, Operation, Output, Pipeline,
-    PortState, RuleId, StepKind, TableId, Translation, text, translate,
+    PortState, RuleId, StepKind, Translation, text, translate,
 };
 use thalweg_switch::{Config, Engine};
 use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
@@ -267,9 +267,9 @@ impl Bench {
         let mut any = || kinds[self.random.random_range(0..kinds.len())];
         let misses = Misses {
             others: any(),
-            tables: (0..3).map(|table| (TableId(table), any())).collect(),
+            tables: (0..3).map(|table| (table, any())).collect(),
         };
-        Change::one(Operation::SetMisses(Arc::new(misses)))
+        Change::one(Operation::SetMisses(BridgeId(0), Arc::new(misses)))
     }
 
     /// Removes or adds a port, sets it up or down, or ends its flooding.

@@ -64,7 +64,7 @@ pub(super) fn report(pipeline: &Pipeline, trace: &Trace, dropped: &[u64]) -> Vec
             format!("port {port} comes or goes, or its link does"),
         ),
         Input::AllPorts => simple("ports", "the list of ports changes".to_owned()),
-        Input::Misses => simple("misses", "what tables do without a rule changes".to_owned()),
+        Input::Misses(_) => simple("misses", "what tables do without a rule changes".to_owned()),
     });
     let layout = simple(
         "layout",

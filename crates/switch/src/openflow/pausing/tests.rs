@@ -251,9 +251,12 @@ impl Twins {
         let mut kind = || kinds[random.random_range(0..kinds.len())];
         let misses = Misses {
             others: kind(),
-            tables: (0..4).map(|table| (TableId(table), kind())).collect(),
+            tables: (0..4).map(|table| (table, kind())).collect(),
         };
-        let misses = Change::one(Operation::SetMisses(misses.into()));
+        let misses = Change::one(Operation::SetMisses(
+            thalweg_pipeline::BridgeId(0),
+            misses.into(),
+        ));
         for engine in [&mut paused, &mut plain] {
             let set = engine.apply(&misses, Instant::ZERO);
             set.expect("tables can do each");
