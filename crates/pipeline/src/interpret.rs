@@ -28,6 +28,8 @@
 //!    that continues from a new parse.
 //! 5. An output to the controller may pause the walk. Its rest is frozen in the same way, and
 //!    the controller gets it with the packet.
+//! 6. An observer ([`observe`]) sees each step of a walk and changes nothing of it. The plain
+//!    walk is compiled without one.
 //!
 //! Semantics follow OpenFlow 1.5.1, and Open vSwitch (`ofproto-dpif-xlate.c`) where the
 //! standard leaves room. Departures: a write to an absent header is not done at all (Open
@@ -40,6 +42,7 @@ mod frozen;
 mod groups;
 mod lists;
 mod normal;
+mod observer;
 mod rewriting;
 mod select;
 mod shortcut;
@@ -51,13 +54,15 @@ mod work;
 use std::sync::Arc;
 
 use thalweg_classifier::{RuleId, Version};
+use thalweg_packet::Layout;
 
-use crate::action::{Action, TableId};
+use crate::action::{Action, Actions, TableId};
 pub use crate::drops::DropReason;
 use crate::effect::Effect;
 use crate::pipeline::Pipeline;
 use crate::trace::Trace;
 pub use frozen::{Author, Continuation, FrozenList};
+pub use observer::{NormalSight, Observer, SeenFields, Sight};
 pub use shortcut::Shortcut;
 pub(crate) use spare::Spare;
 use walk::Lookups;
@@ -124,6 +129,37 @@ pub fn translate_from(
     let registers = Some(registers);
     let mut walk = walk::Walk::new(pipeline, key, version, lookups, registers, &mut spare);
     walk.start();
+    walk.finish()
+}
+
+/// Walks as [`translate_from`] does, and tells an observer.
+///
+/// `layout` has all fields of the pipeline's catalogue, and `words` their values. The mask is
+/// in words of that layout; the effects, the continuations and the steps are those of the plain
+/// walk. With a list of `actions`, the walk begins with it, as a packet-out does, instead of
+/// the first table.
+///
+/// # Panics
+/// If `layout` lacks a field of the pipeline's layout, or `words` are fewer than it has.
+pub fn observe(
+    pipeline: &Pipeline,
+    (layout, words): (&Layout, &[u64]),
+    actions: Option<Actions>,
+    version: Version,
+    observer: &mut impl Observer,
+) -> Translation {
+    let used = pipeline.layout().used();
+    let is_whole = used.iter().all(|field| layout.slot(*field).is_some());
+    assert!(is_whole, "an observed walk has all fields that rules read");
+    let (key, registers) = words.split_at(layout.ingress_words());
+    let mut spare = Spare::default();
+    let state = (layout, key, Some(registers));
+    let lookups = Lookups::Examined(None);
+    let mut walk = walk::Walk::observed(pipeline, state, version, lookups, observer, &mut spare);
+    match actions {
+        None => walk.start(),
+        Some(actions) => walk.start_with(actions),
+    }
     walk.finish()
 }
 

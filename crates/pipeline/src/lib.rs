@@ -38,7 +38,8 @@ pub use flow::{
     SelectionMethod,
 };
 pub use interpret::{
-    Author, Continuation, FrozenList, Memory, Shortcut, Translation, Walker, resume, translate,
+    Author, Continuation, FrozenList, Memory, NormalSight, Observer, SeenFields, Shortcut, Sight,
+    Translation, Walker, observe, resume, translate,
 };
 pub use limits::TableLimit;
 pub use mac::{MacMove, MacTable, Station};

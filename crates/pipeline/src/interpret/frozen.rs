@@ -15,6 +15,7 @@ use thalweg_classifier::RuleId;
 use thalweg_packet::{FieldId, Source, standard as f};
 
 use super::lists::List;
+use super::observer::Observer;
 use super::stack::Stack;
 use super::walk::Walk;
 use crate::action::{Action, Actions, TableId, Write};
@@ -111,7 +112,7 @@ impl Continuation {
     }
 }
 
-impl Walk<'_> {
+impl<O: Observer> Walk<'_, O> {
     pub(super) fn resume(&mut self, continuation: &Continuation) {
         self.action_set = continuation.action_set.to_vec();
         self.stack = Stack::of(&continuation.stack);
@@ -136,7 +137,7 @@ impl Walk<'_> {
         let continuation = Continuation {
             lists: lists.into(),
             action_set: std::mem::take(&mut self.action_set).into(),
-            registers: self.state.read_registers().into(),
+            registers: self.read_registers().into(),
             stack: stack
                 .map(|lifted| self.state.read_for_good(lifted))
                 .collect(),
@@ -171,6 +172,16 @@ impl Walk<'_> {
             sender.continuation = Some(Arc::new(continuation));
         }
         effect
+    }
+
+    /// The registers' words of the pipeline's layout.
+    fn read_registers(&mut self) -> Vec<u64> {
+        let registers = self.state.read_registers();
+        if !O::OBSERVES {
+            return registers;
+        }
+        let mut words = self.narrowed(self.state.words());
+        words.split_off(self.pipeline.layout().ingress_words())
     }
 
     fn cookie_of(&self, author: Author) -> Option<u64> {

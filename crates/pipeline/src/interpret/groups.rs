@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::DropReason;
 use super::action_set;
+use super::observer::{Observer, Sight};
 use super::select::Draw;
 use super::walk::{Nested, Next, Walk};
 use crate::action::{GroupId, TableId};
@@ -14,7 +15,7 @@ use crate::trace::{Input, StepKind};
 /// `MAX_LIVENESS_RECURSION`, which counts the first bucket too).
 const MAX_WATCH_DEPTH: u32 = 127;
 
-impl Walk<'_> {
+impl<O: Observer> Walk<'_, O> {
     /// Processes the packet by a group; the buckets' changes to the packet end with it.
     ///
     /// A list ends if its group does not exist (Open vSwitch's `xlate_group_action`).
@@ -24,6 +25,7 @@ impl Walk<'_> {
         }
         self.ask(Input::Group(id));
         let Some(group) = self.pipeline.group(id, self.version).cloned() else {
+            self.tell(Sight::NoSuchGroup(id));
             self.drop(DropReason::NoSuchGroup);
             return Next::EndList;
         };
@@ -39,10 +41,13 @@ impl Walk<'_> {
             }
             GroupKind::Indirect => self.bucket(&group, 0, table),
             GroupKind::FastFailover => {
-                let alive = group
-                    .buckets
-                    .iter()
-                    .position(|bucket| self.is_alive(bucket, &group));
+                let alive = group.buckets.iter().position(|bucket| {
+                    let is_alive = self.is_alive(bucket, &group);
+                    if !is_alive {
+                        self.tell(Sight::DeadBucket(bucket));
+                    }
+                    is_alive
+                });
                 self.bucket_if_any(&group, alive, table)
             }
             GroupKind::Select(selection) => {
@@ -53,6 +58,7 @@ impl Walk<'_> {
     }
 
     fn bucket_if_any(&mut self, group: &Group, bucket: Option<usize>, table: TableId) -> Next {
+        self.tell(Sight::Chosen(bucket.map(|bucket| &group.buckets[bucket])));
         match bucket {
             Some(bucket) => self.bucket(group, bucket, table),
             None => {
@@ -76,6 +82,7 @@ impl Walk<'_> {
             return Next::Fail;
         }
         self.begin_step(kind);
+        self.tell(Sight::Bucket(&group.buckets[bucket]));
         self.on_copy(action_set::of_list(actions), table, Nested::Bucket)
     }
 
@@ -89,6 +96,8 @@ impl Walk<'_> {
                 if best.is_none_or(|(best, _)| draw.wins_against(best)) {
                     best = Some((draw, index));
                 }
+            } else {
+                self.tell(Sight::DeadBucket(bucket));
             }
         }
         best.map(|(_, index)| index)

@@ -19,6 +19,7 @@ use thalweg_packet::PortId;
 
 use super::frozen::{Author, FrozenList};
 use super::is_blind;
+use super::observer::{Observer, Sight};
 use super::walk::{Next, Walk};
 use crate::action::{Action, Actions, TableId};
 
@@ -41,9 +42,10 @@ pub(super) struct Caller {
     origin: (usize, Author),
 }
 
-impl Walk<'_> {
+impl<O: Observer> Walk<'_, O> {
     /// Executes a list of `table`, and all that its resubmits and its goto lead to.
     pub(super) fn execute_list(&mut self, actions: Actions, table: TableId) -> Next {
+        self.tell_if_empty(&actions);
         self.execute_until(self.callers.len(), Some(List::new(actions, table)))
     }
 
@@ -123,7 +125,16 @@ impl Walk<'_> {
         asks: bool,
     ) -> Result<Option<List>, Next> {
         let found = self.look_further(table, in_port, asks)?;
+        if let Some((actions, _)) = &found {
+            self.tell_if_empty(actions);
+        }
         Ok(found.map(|(actions, table)| List::new(actions, table)))
+    }
+
+    fn tell_if_empty(&mut self, actions: &[Action]) {
+        if actions.is_empty() {
+            self.tell(Sight::EmptyList);
+        }
     }
 
     /// The same, for a resubmit, after which `list` continues.

@@ -1,8 +1,9 @@
 //! The `normal` action: a learning switch (IEEE 802.1Q, clause 8) as one action.
 
-use thalweg_packet::standard as f;
+use thalweg_packet::{PortId, standard as f};
 
 use super::DropReason;
+use super::observer::{NormalSight, Observer, Sight};
 use super::walk::Walk;
 use crate::effect::Effect;
 use crate::mac::Station;
@@ -26,7 +27,7 @@ fn is_reserved(destination: u64) -> bool {
     }
 }
 
-impl Walk<'_> {
+impl<O: Observer> Walk<'_, O> {
     /// Learns the source; sends to the port where the destination was seen, or floods.
     pub(super) fn normal(&mut self) {
         let (in_port, bridge) = (self.in_port(), self.bridge());
@@ -40,20 +41,24 @@ impl Walk<'_> {
             0
         };
         if is_reserved(destination) {
+            self.tell(Sight::Normal(NormalSight::Reserved));
             self.drop(DropReason::ReservedAddress);
             return;
         }
         if source & MULTICAST == 0 {
+            let station = Station {
+                bridge,
+                vlan,
+                mac: source,
+            };
+            self.tell_learned(station, in_port);
             self.emit(Effect::Learn {
-                station: Station {
-                    bridge,
-                    vlan,
-                    mac: source,
-                },
+                station,
                 port: in_port,
             });
         }
         if destination & MULTICAST != 0 {
+            self.tell(Sight::Normal(NormalSight::Multicast));
             self.flood(|state| state.floods);
             return;
         }
@@ -65,8 +70,25 @@ impl Walk<'_> {
         let port = self.pipeline.station(station, self.version);
         self.begin_step(StepKind::Station { station, port });
         match port {
-            Some(port) => self.send(port),
-            None => self.flood(|state| state.floods),
+            Some(port) if port == in_port => {
+                self.tell(Sight::Normal(NormalSight::InputPort));
+                self.drop(DropReason::InputPort);
+            }
+            Some(port) => {
+                self.tell(Sight::Normal(NormalSight::Forwards));
+                self.send(port);
+            }
+            None => {
+                self.tell(Sight::Normal(NormalSight::Unknown));
+                self.flood(|state| state.floods);
+            }
+        }
+    }
+
+    /// Tells of a station that was not known to be behind the port.
+    fn tell_learned(&mut self, station: Station, port: PortId) {
+        if O::OBSERVES && self.pipeline.station(station, self.version) != Some(port) {
+            self.tell(Sight::Normal(NormalSight::Learns { station, port }));
         }
     }
 }

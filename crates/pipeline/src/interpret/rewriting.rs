@@ -3,19 +3,22 @@
 use thalweg_packet::{FieldId, Source, standard as f};
 
 use super::DropReason;
+use super::observer::{Observer, Sight};
 use super::walk::{Next, Walk};
 use crate::action::{Subfield, TableId, Write};
 use crate::effect::{Effect, PacketInReason};
 use crate::reads;
 use crate::state::Lifted;
 
-impl Walk<'_> {
+impl<O: Observer> Walk<'_, O> {
     /// Writes constants; does nothing if the packet does not have the header.
     pub(super) fn set_field(&mut self, write: Write) {
         if write.field == f::VLAN_TCI {
             self.write_tag(write.value as u16, write.mask as u16);
         } else if self.has_header_of(write.field) {
             self.write_constant(write.field, write.value, write.mask);
+        } else {
+            self.tell(Sight::NotWritten(write.field));
         }
     }
 
@@ -62,6 +65,7 @@ impl Walk<'_> {
     pub(super) fn copy(&mut self, source: &Subfield, destination: &Subfield) {
         let lifted = self.state.lift(source);
         self.write_lifted(&lifted, destination);
+        self.tell(Sight::Written(destination));
     }
 
     /// Writes bits with their provenance; bits that go into the packet are read and become
@@ -281,7 +285,7 @@ impl Walk<'_> {
             self.state.read(f::IP_TTL) > 1
         };
         if !is_above_1 {
-            return self.expire(table);
+            return self.expire(table, false);
         }
         let ttl = self.state.peek(f::IP_TTL).saturating_sub(1);
         self.state.write_function(f::IP_TTL, ttl, f::IP_TTL);
@@ -297,7 +301,7 @@ impl Walk<'_> {
         }
         let ttl = self.state.read(f::MPLS_TTL);
         if ttl <= 1 {
-            return self.expire(table);
+            return self.expire(table, true);
         }
         self.state.write(f::MPLS_TTL, ttl - 1, 0xff);
         self.emit(Effect::DecMplsTtl);
@@ -305,7 +309,8 @@ impl Walk<'_> {
     }
 
     /// Handles an expired TTL: tells the controller and ends the list.
-    fn expire(&mut self, table: TableId) -> Next {
+    fn expire(&mut self, table: TableId, of_label: bool) -> Next {
+        self.tell(Sight::TtlExpired { of_label });
         self.drop(DropReason::TtlExpired);
         let sender = self.sender(table);
         self.emit(Effect::Controller {

@@ -36,6 +36,7 @@
 
 use thalweg_packet::{FieldId, standard as f};
 
+use super::observer::Observer;
 use super::walk::Walk;
 use crate::action::GroupId;
 use crate::flow::{Bucket, Selection, SelectionMethod};
@@ -47,7 +48,7 @@ const TCP: u128 = 6;
 const UDP: u128 = 17;
 const SCTP: u128 = 132;
 
-impl Walk<'_> {
+impl<O: Observer> Walk<'_, O> {
     /// Hashes the fields that decide the choice of a bucket.
     pub(super) fn flow_hash(&mut self, group: GroupId, selection: &Selection) -> u64 {
         let seed = self.pipeline.seed() ^ u64::from(group.number());

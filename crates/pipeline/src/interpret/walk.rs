@@ -7,11 +7,12 @@
 use std::sync::Arc;
 
 use thalweg_classifier::{RuleId, Version};
-use thalweg_packet::{PortId, standard as f};
+use thalweg_packet::{Layout, PortId, standard as f};
 
 use super::action_set;
 use super::frozen::{Author, FrozenList};
 use super::lists::Caller;
+use super::observer::{Observer, SeenFields, Sight, Unobserved, copy_fields, narrow};
 use super::stack::Stack;
 use super::{
     Continuation, DropReason, MAX_COPIES, MAX_DEPTH, MAX_EFFECTS, MAX_LOOKUPS, MAX_STACK_BYTES,
@@ -78,8 +79,11 @@ pub(super) enum Lookups<'a> {
 type Found = Result<Option<(Actions, TableId)>, Next>;
 
 /// A walk in progress.
-pub(super) struct Walk<'a> {
+pub(super) struct Walk<'a, O = Unobserved> {
     pub(super) pipeline: &'a Pipeline,
+    /// The layout of the state: the pipeline's, or for an observer one of all fields.
+    layout: &'a Layout,
+    observer: O,
     pub(super) version: Version,
     /// How lookups are done.
     lookups_by: Lookups<'a>,
@@ -142,7 +146,21 @@ impl<'a> Walk<'a> {
         registers: Option<&[u64]>,
         spare: &'a mut Spare,
     ) -> Walk<'a> {
-        let layout = pipeline.layout();
+        let state = (&**pipeline.layout(), key, registers);
+        Walk::observed(pipeline, state, version, lookups_by, Unobserved, spare)
+    }
+}
+
+impl<'a, O: Observer> Walk<'a, O> {
+    /// Creates a walk whose state has this layout, key and registers.
+    pub(super) fn observed(
+        pipeline: &'a Pipeline,
+        (layout, key, registers): (&'a Layout, &[u64], Option<&[u64]>),
+        version: Version,
+        lookups_by: Lookups<'a>,
+        observer: O,
+        spare: &'a mut Spare,
+    ) -> Walk<'a, O> {
         let mut state = State::new(layout, key, registers, spare);
         // A packet on another pass must never match a cached continuation.
         state.read(f::RECIRC_ID);
@@ -151,6 +169,8 @@ impl<'a> Walk<'a> {
         state.written_words = 0;
         Walk {
             pipeline,
+            layout,
+            observer,
             version,
             lookups_by,
             state,
@@ -186,7 +206,10 @@ impl<'a> Walk<'a> {
     pub(super) fn start(&mut self) {
         let table = self.first_table();
         let found = match self.lookup(table) {
-            Some(rule) => Ok(Some((self.actions_of(rule), table))),
+            Some(rule) => {
+                self.tell_found(table, rule);
+                Ok(Some((self.actions_of(rule), table)))
+            }
             None => match self.miss(table, true) {
                 Some(later) => self.look_further(later, None, true),
                 None => Ok(None),
@@ -195,6 +218,20 @@ impl<'a> Walk<'a> {
         let first = self.author;
         let next = self.execute_found(found);
         self.end(next, Some((table, first)));
+    }
+
+    /// Begins with a list of actions that no rule has, as a packet-out does.
+    pub(super) fn start_with(&mut self, actions: Actions) {
+        let table = self.first_table();
+        let is_empty = actions.is_empty();
+        let continuation = Continuation {
+            is_packet_out: true,
+            ..Continuation::of_list(actions, table)
+        };
+        if is_empty {
+            self.tell(Sight::EmptyList);
+        }
+        self.resume(&continuation);
     }
 
     /// Does what remains at the end: the action set, if one is executed, or a freeze. The set
@@ -225,6 +262,7 @@ impl<'a> Walk<'a> {
     }
 
     pub(super) fn finish(mut self) -> Translation {
+        self.tell(Sight::End);
         self.note_reads();
         self.trace.set_written_words(self.state.written_words);
         let mut effects = std::mem::take(&mut self.effects);
@@ -273,6 +311,7 @@ impl<'a> Walk<'a> {
         in_port: Option<PortId>,
         asks: bool,
     ) -> Found {
+        let first = table;
         loop {
             self.check_bounds()?;
             self.lookups += 1;
@@ -281,6 +320,7 @@ impl<'a> Walk<'a> {
                 None => self.lookup(table),
             };
             if let Some(rule) = found {
+                self.tell_found(first, rule);
                 return Ok(Some((self.actions_of(rule), table)));
             }
             match self.miss(table, asks) {
@@ -294,12 +334,17 @@ impl<'a> Walk<'a> {
     fn miss(&mut self, table: TableId, asks: bool) -> Option<TableId> {
         self.missed = Some(table);
         if !asks {
+            self.tell_missed(table, false);
             return None;
         }
         self.ask(Input::Misses(table.bridge()));
         match self.pipeline.miss(table, self.version) {
-            Miss::Drop => None,
+            Miss::Drop => {
+                self.tell_missed(table, false);
+                None
+            }
             Miss::Controller => {
+                self.tell_missed(table, true);
                 let sender = self.sender(table);
                 self.emit(Effect::Controller {
                     reason: PacketInReason::TableMiss,
@@ -310,7 +355,20 @@ impl<'a> Walk<'a> {
                 });
                 None
             }
-            Miss::Continue => (table.number() < LAST_TABLE).then(|| TableId(table.0 + 1)),
+            Miss::Continue if table.number() < LAST_TABLE => Some(TableId(table.0 + 1)),
+            Miss::Continue => {
+                self.tell_missed(table, false);
+                None
+            }
+        }
+    }
+
+    fn tell_action_set(&mut self, sight: impl Fn(&[Action]) -> Sight<'_>) {
+        if O::OBSERVES {
+            let set = std::mem::take(&mut self.action_set);
+            let is_executed = action_set::is_executed(&set);
+            self.tell(sight(if is_executed { &set } else { &[] }));
+            self.action_set = set;
         }
     }
 
@@ -340,7 +398,10 @@ impl<'a> Walk<'a> {
 
     /// Ends the walk at a bound; the first bound met is the one reported.
     pub(super) fn fail(&mut self, bound: DropReason) -> Next {
-        self.failure.get_or_insert(bound);
+        if self.failure.is_none() {
+            self.failure = Some(bound);
+            self.tell(Sight::Failed(bound));
+        }
         Next::Fail
     }
 
@@ -372,6 +433,7 @@ impl<'a> Walk<'a> {
         let recalled = memory.and_then(|memory| memory.recall(table, words, &mut examined));
         let rule = match recalled {
             Some(rule) => rule,
+            None if O::OBSERVES => self.lookup_by_all_fields(table, &mut examined),
             None => self
                 .pipeline
                 .lookup(table, words, self.version, &mut examined),
@@ -382,6 +444,51 @@ impl<'a> Walk<'a> {
         self.examined = examined;
         self.author = rule.into();
         rule
+    }
+
+    /// Looks up with the state of an observed walk, which has more fields than rules read.
+    fn lookup_by_all_fields(&self, table: TableId, examined: &mut [u64]) -> Option<RuleId> {
+        let layout = self.pipeline.layout();
+        let words = self.narrowed(self.state.words());
+        let mut bits = vec![0; layout.words()];
+        let rule = self.pipeline.lookup(table, &words, self.version, &mut bits);
+        copy_fields((self.layout, examined), (layout, &bits));
+        rule
+    }
+
+    /// Words of the pipeline's layout, of an observed walk's state.
+    pub(super) fn narrowed(&self, words: &[u64]) -> Vec<u64> {
+        narrow(self.pipeline.layout(), self.layout, words)
+    }
+
+    /// Tells the observer what the walk does.
+    #[inline]
+    pub(super) fn tell(&mut self, sight: Sight<'_>) {
+        if O::OBSERVES {
+            let fields = SeenFields {
+                layout: self.layout,
+                words: self.state.words(),
+            };
+            self.observer.see(&sight, self.nesting, fields);
+        }
+    }
+
+    #[inline]
+    fn tell_found(&mut self, table: TableId, rule: RuleId) {
+        self.tell(Sight::Table {
+            table,
+            rule: Some(rule),
+            to_controller: false,
+        });
+    }
+
+    #[inline]
+    fn tell_missed(&mut self, table: TableId, to_controller: bool) {
+        self.tell(Sight::Table {
+            table,
+            rule: None,
+            to_controller,
+        });
     }
 
     /// Begins a step, to which reads are attributed from now on.
@@ -462,6 +569,7 @@ impl<'a> Walk<'a> {
         if !self.spend(self.cost(action)) {
             return Next::Fail;
         }
+        self.tell(Sight::Action(action));
         match action {
             Action::Output(output) => return self.output(output, table),
             Action::Group(group) => return self.group(*group, table),
@@ -471,11 +579,13 @@ impl<'a> Walk<'a> {
                 destination,
             } => self.copy(source, destination),
             Action::Push(source) => self.stack.push(self.state.lift(source)),
-            Action::Pop(destination) => {
-                if let Some(lifted) = self.stack.pop() {
+            Action::Pop(destination) => match self.stack.pop() {
+                Some(lifted) => {
                     self.write_lifted(&lifted, destination);
+                    self.tell(Sight::Written(destination));
                 }
-            }
+                None => self.tell(Sight::EmptyStack),
+            },
             Action::SetVlan {
                 id,
                 priority,
@@ -500,8 +610,12 @@ impl<'a> Walk<'a> {
             Action::WriteActions(list) => {
                 list.iter()
                     .for_each(|action| action_set::add(&mut self.action_set, action));
+                self.tell_action_set(|set| Sight::ActionSetIs(set));
             }
-            Action::ClearActions => self.action_set.clear(),
+            Action::ClearActions => {
+                self.tell_action_set(|set| Sight::ActionSetWas(set));
+                self.action_set.clear();
+            }
             Action::WriteMetadata { value, mask } => {
                 self.state
                     .write(f::METADATA, u128::from(*value), u128::from(*mask));
@@ -559,6 +673,7 @@ impl<'a> Walk<'a> {
             }
             Output::Field(source) => {
                 let number = self.state.read_subfield(source);
+                self.tell(Sight::OutputTo(number));
                 let bridge = self.bridge();
                 let port = match self.pipeline.config.bridges {
                     true => u16::try_from(number).map(|number| bridge.port(number)),
@@ -581,6 +696,7 @@ impl<'a> Walk<'a> {
     /// Sends to a port, unless the packet came from it.
     pub(super) fn send(&mut self, port: PortId) {
         if self.in_port() == port {
+            self.tell(Sight::SkipsInputPort);
             self.drop(DropReason::InputPort);
         } else {
             self.send_anywhere(port);
@@ -594,15 +710,20 @@ impl<'a> Walk<'a> {
                 peer: Some(peer), ..
             }) => self.cross(peer),
             Some(_) => self.emit(Effect::Output(port)),
-            None => self.drop(DropReason::NoSuchPort),
+            None => self.drop_for_port(),
         }
+    }
+
+    fn drop_for_port(&mut self) {
+        self.tell(Sight::NoSuchPort);
+        self.drop(DropReason::NoSuchPort);
     }
 
     /// Sends a copy through a patch into the bridge of `peer`.
     fn cross(&mut self, peer: PortId) {
         self.ask(Input::Port(peer));
         if self.pipeline.port(peer, self.version).is_none() {
-            return self.drop(DropReason::NoSuchPort);
+            return self.drop_for_port();
         }
         if self.spend(self.copy_cost()) {
             let table = BridgeId::of_port(peer).table(0);
@@ -617,6 +738,7 @@ impl<'a> Walk<'a> {
         self.state.clear_registers();
         self.stack = Stack::default();
         self.action_set.clear();
+        self.tell(Sight::Bridge(BridgeId::of_port(port)));
         self.look_further(table, None, true)
     }
 
@@ -757,6 +879,7 @@ impl<'a> Walk<'a> {
             return Next::EndList;
         }
         self.begin_step(StepKind::ActionSet);
+        self.tell(Sight::ActionSet);
         self.execute_list(actions.into(), table)
     }
 }

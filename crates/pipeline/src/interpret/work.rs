@@ -15,6 +15,7 @@
 //! (`ofproto-dpif-xlate.c`, `MAX_RESUBMITS`).
 
 use super::DropReason;
+use super::observer::Observer;
 use super::walk::Walk;
 use crate::action::{Action, Output};
 
@@ -24,7 +25,7 @@ pub const MAX_WORK: usize = 65_536;
 /// Cost of saving and restoring the state, without stack and action set.
 const COPY: usize = 8;
 
-impl Walk<'_> {
+impl<O: Observer> Walk<'_, O> {
     /// Takes units from the budget; returns `false` if too few are left.
     pub(super) fn spend(&mut self, units: usize) -> bool {
         let left = self.work_left.and_then(|left| left.checked_sub(units));
