@@ -283,6 +283,17 @@ impl Datapath {
         }
     }
 
+    /// Empties the caches; returns what their entries had counted, to be settled with the
+    /// pipeline. No change may be under way.
+    pub fn flush(&mut self, pipeline: &Pipeline) -> Ledger {
+        debug_assert!(
+            !self.is_following(),
+            "a change would have counts of its own"
+        );
+        self.start_over(pipeline);
+        self.take_ledger_before()
+    }
+
     /// Takes all that entries have counted since the last call, to be settled with the
     /// pipeline.
     pub fn gather(&mut self) -> Ledger {

@@ -3,12 +3,12 @@
 //! The pipeline's MAC table says where stations are, version by version. The times are kept
 //! here, so that a packet from a known station at its known port makes no new version.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
 
 use thalweg_packet::{Instant, PortId};
-use thalweg_pipeline::{MacMove, Station};
+use thalweg_pipeline::{BridgeId, MacMove, Station};
 
 /// Time after which a silent station is forgotten (IEEE 802.1Q, table 8-6).
 pub(crate) const AGING_TIME: Duration = Duration::from_secs(300);
@@ -18,6 +18,8 @@ pub(crate) const AGING_TIME: Duration = Duration::from_secs(300);
 pub(crate) struct Aging {
     seen: HashMap<Station, (PortId, Instant), BuildHasherDefault<DefaultHasher>>,
     pub(crate) capacity: usize,
+    /// The aging time of bridges that have another than [`AGING_TIME`].
+    pub(crate) times: BTreeMap<BridgeId, Duration>,
     next_check: Instant,
     /// Stations not remembered for lack of room.
     pub(crate) refused: u64,
@@ -28,6 +30,7 @@ impl Aging {
         Aging {
             seen: HashMap::default(),
             capacity,
+            times: BTreeMap::new(),
             next_check: Instant::ZERO,
             refused: 0,
         }
@@ -60,23 +63,43 @@ impl Aging {
             return Vec::new();
         }
         self.next_check = now + Duration::from_secs(1);
-        let silent = self
-            .seen
-            .extract_if(|_, (_, seen)| now - *seen >= AGING_TIME);
-        let mut moves: Vec<MacMove> = silent
-            .map(|(station, _)| MacMove {
-                station,
-                port: None,
-            })
-            .collect();
-        moves.sort_by_key(|moved| moved.station);
+        let times = std::mem::take(&mut self.times);
+        let moves = self.forget(|station, (_, seen)| {
+            now - *seen >= *times.get(&station.bridge).unwrap_or(&AGING_TIME)
+        });
+        self.times = times;
         moves
     }
 
     /// Forgets the stations behind a port that is gone.
     pub(crate) fn forget_port(&mut self, port: PortId) -> Vec<MacMove> {
-        let behind = self.seen.extract_if(|_, (at, _)| *at == port);
-        let mut moves: Vec<MacMove> = behind
+        self.forget(|_, (at, _)| *at == port)
+    }
+
+    /// The stations of a bridge, with the time since they were last seen, in their order.
+    pub(crate) fn stations(
+        &self,
+        bridge: BridgeId,
+        now: Instant,
+    ) -> Vec<(Station, PortId, Duration)> {
+        let of_bridge = self
+            .seen
+            .iter()
+            .filter(|(station, _)| station.bridge == bridge);
+        let mut stations: Vec<_> = of_bridge
+            .map(|(station, (port, seen))| (*station, *port, now - *seen))
+            .collect();
+        stations.sort_by_key(|(station, ..)| *station);
+        stations
+    }
+
+    /// Forgets some stations, and tells them in their order.
+    pub(crate) fn forget(
+        &mut self,
+        mut is_meant: impl FnMut(&Station, &(PortId, Instant)) -> bool,
+    ) -> Vec<MacMove> {
+        let meant = self.seen.extract_if(|station, at| is_meant(station, at));
+        let mut moves: Vec<MacMove> = meant
             .map(|(station, _)| MacMove {
                 station,
                 port: None,

@@ -150,6 +150,16 @@ impl Switch {
         }
     }
 
+    /// Empties the caches of all workers. The next packet of each flow walks the tables.
+    pub fn flush_caches(&mut self) {
+        self.settle();
+        for answer in self.ask(|| Command::Flush) {
+            if let Answer::Counted(ledger) = answer {
+                steps::settle(&self.shared.pipeline, ledger);
+            }
+        }
+    }
+
     /// Stops the workers; packets that they have received are sent first.
     ///
     /// The pipeline with its counters remains; a second call returns empty totals.

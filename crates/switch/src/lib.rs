@@ -25,6 +25,7 @@ mod recent;
 mod removal;
 mod replace;
 mod rule_duty;
+mod stations;
 mod steps;
 mod switch;
 mod sync;

@@ -37,6 +37,8 @@ pub(crate) enum Command {
     Drain,
     /// Report all counts, of caches and ports.
     Report,
+    /// Empty the caches, and report what they counted.
+    Flush,
     /// Report the counts for these rules.
     Count(Arc<Vec<RuleId>>),
     /// Report whether these rules were used after these times.

@@ -142,7 +142,7 @@ impl Switch {
     }
 
     /// Returns when every worker has begun another burst than it was at.
-    pub(crate) fn meet_workers(&mut self) {
+    pub fn meet_workers(&mut self) {
         self.settle();
         let routes = self.routes.clone();
         self.ask(|| Command::Route(routes.clone()));

@@ -338,6 +338,10 @@ impl RuleDuty {
                 self.drain(ports);
                 self.answer(Answer::Done);
             }
+            Command::Flush => {
+                let ledger = self.datapath.flush(&self.shared.pipeline.read());
+                self.answer(Answer::Counted(ledger));
+            }
             Command::Attach(place, port) => {
                 ports.attach(place, *port);
                 self.answer(Answer::Done);

@@ -10,6 +10,8 @@
 //! 2. Uncollected reports do not grow without bound: those beyond [`MAX_REMOVALS`] are counted
 //!    and dropped.
 
+use std::time::Duration;
+
 use thalweg_packet::{Instant, PortId};
 use thalweg_pipeline::{
     BridgeId, Change, Delta, MacMove, Operation, Pipeline, PortState, RuleId, Selector, Station,
@@ -58,6 +60,25 @@ impl Upkeep {
     /// Records that a station was seen; returns its move if the pipeline must know.
     pub(crate) fn see(&mut self, station: Station, port: PortId, now: Instant) -> Option<MacMove> {
         self.aging.see(station, port, now)
+    }
+
+    /// The stations of a bridge, with the time since they were last heard.
+    pub(crate) fn stations(
+        &self,
+        bridge: BridgeId,
+        now: Instant,
+    ) -> Vec<(Station, PortId, Duration)> {
+        self.aging.stations(bridge, now)
+    }
+
+    /// Forgets the stations of a bridge; returns what the pipeline must know.
+    pub(crate) fn forget_stations(&mut self, bridge: BridgeId) -> Vec<MacMove> {
+        self.aging.forget(|station, _| station.bridge == bridge)
+    }
+
+    /// Sets after which silence the stations of a bridge are forgotten.
+    pub(crate) fn set_station_aging(&mut self, bridge: BridgeId, after: Duration) {
+        self.aging.times.insert(bridge, after);
     }
 
     /// Stations not remembered for lack of room.
