@@ -2,9 +2,11 @@
 //!
 //! - [`unixctl`] is the server's side of `ovs-appctl`: commands with texts as arguments, and
 //!   replies.
+//! - [`datapath_text`] reads and writes datapath flows, and composes the frames that have their
+//!   keys.
 //! - [`vlog`] is the log: its levels, its lines, and the commands that change them.
 //!
-//! Both have no socket, file, clock or thread: what comes in and the time are arguments. Their
+//! They have no socket, file, clock or thread: what comes in and the time are arguments. Their
 //! texts are those of Open vSwitch 3.1, as its tests compare them.
 //!
 //! ```
@@ -22,5 +24,6 @@
 //! assert!(log.list().contains("vconn              DBG        DBG        DBG\n"));
 //! ```
 
+pub mod datapath_text;
 pub mod unixctl;
 pub mod vlog;

@@ -25,7 +25,20 @@ impl DummySwitch {
     /// If the daemon rejects the packet as a frame, or a capture cannot be read.
     pub fn forward(&mut self, in_port: u16, packet: &[u8]) -> anyhow::Result<Vec<(u16, Vec<u8>)>> {
         let digits: String = packet.iter().map(|byte| format!("{byte:02x}")).collect();
-        self.call("netdev-dummy/receive", &[&format!("p{in_port}"), &digits])?;
+        self.forward_described(in_port, &[&digits])
+    }
+
+    /// As [`DummySwitch::forward`], with the packets as `netdev-dummy/receive` takes them.
+    ///
+    /// # Errors
+    /// If the daemon rejects a packet, or a capture cannot be read.
+    pub fn forward_described(
+        &mut self,
+        in_port: u16,
+        packets: &[&str],
+    ) -> anyhow::Result<Vec<(u16, Vec<u8>)>> {
+        let port = format!("p{in_port}");
+        self.call("netdev-dummy/receive", &[&[&*port], packets].concat())?;
         // The daemon accepts a connection only after it has served the datapath.
         Control::connect(&self.daemons.path("vswitchd.ctl"))?.call("version", &[])?;
         // Entries teach once more when they are purged, so purge before flushing stations.

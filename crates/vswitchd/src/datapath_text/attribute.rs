@@ -1,0 +1,227 @@
+//! The attributes of a datapath flow: their names, their members, how each is spelt.
+
+use thalweg_packet::{FieldId, standard as f};
+
+use super::flow::FieldBits;
+
+pub(super) const ETHER_TYPE_IPV4: u16 = 0x0800;
+pub(super) const ETHER_TYPE_IPV6: u16 = 0x86dd;
+
+/// The kind of fragment, in bits of `ip_frag`, and its word.
+pub(super) const FRAGMENTS: [(&str, u128); 3] = [("no", 0), ("first", 1), ("later", 3)];
+
+/// The names of the TCP flags, from bit 0.
+pub(super) const TCP_FLAGS: [&str; 12] = [
+    "fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr", "ns", "[200]", "[400]", "[800]",
+];
+
+/// The lowest `width` bits.
+pub(super) const fn ones(width: u16) -> u128 {
+    u128::MAX >> (128 - width)
+}
+
+/// Whether a type announces a VLAN tag.
+pub(super) fn is_tag(ether_type: u16) -> bool {
+    matches!(ether_type, 0x8100 | 0x88a8)
+}
+
+/// Whether a type announces MPLS labels.
+pub(super) fn is_mpls(ether_type: u16) -> bool {
+    matches!(ether_type, 0x8847 | 0x8848)
+}
+
+/// Whether a type announces ARP or RARP.
+pub(super) fn is_arp(ether_type: u16) -> bool {
+    matches!(ether_type, 0x0806 | 0x8035)
+}
+
+/// Whether the ICMPv6 type and code are those of a neighbour solicitation or advertisement.
+pub(super) fn is_neighbor_discovery(key: &FieldBits) -> bool {
+    matches!(key.get(f::ICMP_TYPE), 135 | 136) && key.get(f::ICMP_CODE) == 0
+}
+
+/// How a member is spelt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Spelling {
+    Decimal,
+    /// `0x1f`; zero has no prefix.
+    Hexadecimal,
+    /// As [`Spelling::Hexadecimal`], and zero is `0x0`.
+    Prefixed,
+    Ethernet,
+    Ipv4,
+    Ipv6,
+    Fragment,
+}
+
+/// The bits of a key that a member shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Part {
+    /// A field.
+    Field(FieldId, u16),
+    /// The code point and the congestion bits of IP, as one byte.
+    Service,
+}
+
+impl Part {
+    pub(super) fn width_bits(self) -> u16 {
+        match self {
+            Part::Field(_, width) => width,
+            Part::Service => 8,
+        }
+    }
+
+    pub(super) fn set(self, bits: &mut FieldBits, value: u128) {
+        match self {
+            Part::Field(field, _) => bits.set(field, value),
+            Part::Service => bits.set_service(value),
+        }
+    }
+}
+
+/// A member of an attribute.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Member {
+    pub(super) name: &'static str,
+    pub(super) part: Part,
+    pub(super) spelling: Spelling,
+}
+
+/// An attribute with named members, in the order in which they are written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Attribute {
+    pub(super) name: &'static str,
+    pub(super) members: &'static [Member],
+}
+
+const fn member(name: &'static str, field: FieldId, width: u16, spelling: Spelling) -> Member {
+    Member {
+        name,
+        part: Part::Field(field, width),
+        spelling,
+    }
+}
+
+const fn service(name: &'static str) -> Member {
+    Member {
+        name,
+        part: Part::Service,
+        spelling: Hexadecimal,
+    }
+}
+
+use Spelling::{Decimal, Ethernet, Fragment, Hexadecimal, Ipv4, Ipv6, Prefixed};
+
+const PORTS: &[Member] = &[
+    member("src", f::TP_SRC, 16, Decimal),
+    member("dst", f::TP_DST, 16, Decimal),
+];
+const KINDS: &[Member] = &[
+    member("type", f::ICMP_TYPE, 8, Decimal),
+    member("code", f::ICMP_CODE, 8, Decimal),
+];
+
+pub(super) const TUNNEL: Attribute = Attribute {
+    name: "tunnel",
+    members: &[
+        member("tun_id", f::TUN_ID, 64, Prefixed),
+        member("src", f::TUN_SRC, 32, Ipv4),
+        member("dst", f::TUN_DST, 32, Ipv4),
+    ],
+};
+pub(super) const ETHERNET: Attribute = Attribute {
+    name: "eth",
+    members: &[
+        member("src", f::ETH_SRC, 48, Ethernet),
+        member("dst", f::ETH_DST, 48, Ethernet),
+    ],
+};
+pub(super) const IPV4: Attribute = Attribute {
+    name: "ipv4",
+    members: &[
+        member("src", f::IP_SRC, 32, Ipv4),
+        member("dst", f::IP_DST, 32, Ipv4),
+        member("proto", f::IP_PROTO, 8, Decimal),
+        service("tos"),
+        member("ttl", f::IP_TTL, 8, Decimal),
+        member("frag", f::IP_FRAG, 2, Fragment),
+    ],
+};
+pub(super) const IPV6: Attribute = Attribute {
+    name: "ipv6",
+    members: &[
+        member("src", f::IPV6_SRC, 128, Ipv6),
+        member("dst", f::IPV6_DST, 128, Ipv6),
+        member("label", f::IPV6_LABEL, 20, Hexadecimal),
+        member("proto", f::IP_PROTO, 8, Decimal),
+        service("tclass"),
+        member("hlimit", f::IP_TTL, 8, Decimal),
+        member("frag", f::IP_FRAG, 2, Fragment),
+    ],
+};
+pub(super) const TCP: Attribute = Attribute {
+    name: "tcp",
+    members: PORTS,
+};
+pub(super) const UDP: Attribute = Attribute {
+    name: "udp",
+    members: PORTS,
+};
+pub(super) const SCTP: Attribute = Attribute {
+    name: "sctp",
+    members: PORTS,
+};
+pub(super) const ICMP: Attribute = Attribute {
+    name: "icmp",
+    members: KINDS,
+};
+pub(super) const ICMPV6: Attribute = Attribute {
+    name: "icmpv6",
+    members: KINDS,
+};
+pub(super) const ARP: Attribute = Attribute {
+    name: "arp",
+    members: &[
+        member("sip", f::ARP_SPA, 32, Ipv4),
+        member("tip", f::ARP_TPA, 32, Ipv4),
+        member("op", f::ARP_OP, 16, Decimal),
+        member("sha", f::ARP_SHA, 48, Ethernet),
+        member("tha", f::ARP_THA, 48, Ethernet),
+    ],
+};
+pub(super) const DISCOVERY: Attribute = Attribute {
+    name: "nd",
+    members: &[
+        member("target", f::ND_TARGET, 128, Ipv6),
+        member("sll", f::ND_SLL, 48, Ethernet),
+        member("tll", f::ND_TLL, 48, Ethernet),
+    ],
+};
+
+/// The attributes with named members, but for tunnels.
+pub(super) const ATTRIBUTES: [&Attribute; 10] = [
+    &ETHERNET, &IPV4, &IPV6, &TCP, &UDP, &SCTP, &ICMP, &ICMPV6, &ARP, &DISCOVERY,
+];
+
+/// Attributes that no key here can hold.
+pub(super) const FIELDLESS: [&str; 12] = [
+    "skb_priority",
+    "skb_mark",
+    "dp_hash",
+    "ct_state",
+    "ct_zone",
+    "ct_mark",
+    "ct_label",
+    "ct_tuple4",
+    "ct_tuple6",
+    "packet_type",
+    "nd_ext",
+    "nsh",
+];
+
+/// Members of `tunnel` that no key here can hold.
+pub(super) const FIELDLESS_OF_TUNNEL: [&str; 6] =
+    ["ipv6_src", "ipv6_dst", "tos", "ttl", "tp_src", "tp_dst"];
+
+/// Options of `tunnel` that no key here can hold.
+pub(super) const OPTIONS_OF_TUNNEL: [&str; 4] = ["erspan", "vxlan", "geneve", "gtpu"];

@@ -1,0 +1,2 @@
+mod composing;
+mod reading;
