@@ -1,13 +1,17 @@
-//! Parts of a daemon in ovs-vswitchd's place.
+//! A daemon in ovs-vswitchd's place.
 //!
+//! Around the switch:
+//! - [`options`] is the command line, and the directories that the environment names.
+//! - [`log`] writes the log to its file, the console and the system's log.
+//!
+//! Without a socket, file, clock or thread, so that what comes in and the time are arguments:
 //! - [`unixctl`] is the server's side of `ovs-appctl`: commands with texts as arguments, and
 //!   replies.
 //! - [`datapath_text`] reads and writes datapath flows, and composes the frames that have their
 //!   keys.
 //! - [`vlog`] is the log: its levels, its lines, and the commands that change them.
 //!
-//! They have no socket, file, clock or thread: what comes in and the time are arguments. Their
-//! texts are those of Open vSwitch 3.1, as its tests compare them.
+//! Their texts are those of Open vSwitch 3.1, as its tests compare them.
 //!
 //! ```
 //! use thalweg_vswitchd::unixctl::{ControlCommands, ControlRequest};
@@ -25,5 +29,7 @@
 //! ```
 
 pub mod datapath_text;
+pub mod log;
+pub mod options;
 pub mod unixctl;
 pub mod vlog;

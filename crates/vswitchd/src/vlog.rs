@@ -16,6 +16,7 @@
 //! References: ovs-appctl(8), "LOGGING COMMANDS" and "PATTERN".
 
 mod limit;
+pub mod modules;
 mod pattern;
 
 pub use limit::{LogRateLimit, RateVerdict};
@@ -25,6 +26,7 @@ use crate::unixctl::{ControlCommand, ControlRequest};
 
 /// How severe a message is, or which messages are logged.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
 pub enum LogLevel {
     /// No message is; nothing is logged.
     Off,
@@ -168,7 +170,7 @@ pub const VLOG_COMMANDS: [ControlCommand; 7] = [
 
 /// A module that logs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct LogModule(usize);
+pub struct LogModule(pub(crate) usize);
 
 #[derive(Clone, Debug)]
 struct ModuleState {
@@ -241,6 +243,18 @@ impl LogSettings {
     /// Whether a message is logged to a destination.
     pub fn is_logged(&self, module: LogModule, to: LogDestination, level: LogLevel) -> bool {
         self.modules[module.0].levels[to as usize] >= level
+    }
+
+    /// The highest level of which a module's messages are logged anywhere.
+    pub fn highest_level(&self, module: LogModule, has_file: bool) -> LogLevel {
+        let [syslog, console, file] = self.modules[module.0].levels;
+        let file = if has_file { file } else { LogLevel::Off };
+        syslog.max(console).max(file)
+    }
+
+    /// All modules, in the order of their names' list.
+    pub fn modules(&self) -> impl Iterator<Item = LogModule> + use<> {
+        (0..self.modules.len()).map(LogModule)
     }
 
     /// Whether rate limits hold for a module.
@@ -391,8 +405,12 @@ impl LogSettings {
 
     /// The line of a message, without its end.
     pub fn line(&self, to: LogDestination, record: &LogRecord<'_>, moment: &LogMoment) -> String {
+        self.line_by(&self.patterns[to as usize], record, moment)
+    }
+
+    /// The line of a message by a pattern of the caller's.
+    pub fn line_by(&self, pattern: &str, record: &LogRecord<'_>, moment: &LogMoment) -> String {
         let module = &self.modules[record.module.0].name;
-        let pattern = &self.patterns[to as usize];
         pattern::format(
             pattern,
             &self.identity,
