@@ -2,7 +2,9 @@
 //!
 //! Around the switch:
 //! - [`options`] is the command line, and the directories that the environment names.
+//! - [`process`] is the daemon's process: into the background, pidfile, signals, ready, end.
 //! - [`log`] writes the log to its file, the console and the system's log.
+//! - [`control_socket`] hands the commands of `ovs-appctl` to the main loop.
 //!
 //! Without a socket, file, clock or thread, so that what comes in and the time are arguments:
 //! - [`unixctl`] is the server's side of `ovs-appctl`: commands with texts as arguments, and
@@ -28,8 +30,10 @@
 //! assert!(log.list().contains("vconn              DBG        DBG        DBG\n"));
 //! ```
 
+pub mod control_socket;
 pub mod datapath_text;
 pub mod log;
 pub mod options;
+pub mod process;
 pub mod unixctl;
 pub mod vlog;

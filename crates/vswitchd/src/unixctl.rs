@@ -14,6 +14,7 @@
 //! its last line is ended here.
 
 use std::collections::BTreeMap;
+use std::fmt::{Display, Formatter};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -127,6 +128,14 @@ pub struct ControlRequest {
     pub arguments: Vec<String>,
 }
 
+impl Display for ControlRequest {
+    /// As the log has it: the name, and the arguments as JSON.
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let arguments = Value::from(&*self.arguments);
+        write!(f, "{}{arguments}", self.command)
+    }
+}
+
 /// A connection of `ovs-appctl`, without its socket.
 ///
 /// ```
@@ -176,6 +185,11 @@ impl ControlConnection {
             id: None,
             end: None,
         }
+    }
+
+    /// The number of the request that waits for its reply, as text; empty if there is none.
+    pub fn request_id(&self) -> String {
+        self.id.as_ref().map_or_else(String::new, Value::to_string)
     }
 
     /// Takes bytes from the client.

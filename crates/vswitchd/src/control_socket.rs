@@ -1,0 +1,161 @@
+//! The control socket: hands the commands of `ovs-appctl` to the main loop.
+//!
+//! ```text
+//!   thread "control":  accept -> read -> ControlConnection -> queue, waker
+//!   main loop:         next_command() -> PendingCommand -> reply(), now or later
+//!   thread "control":  reply -> write
+//! ```
+//!
+//! 1. A client that is slow, silent or wrong holds up no other: the thread waits for all.
+//! 2. A connection has one command at a time, and its input is read only when it has none, so
+//!    that at most [`CONNECTIONS_MAX`] commands wait.
+//! 3. Every command has one answer. One that the main loop drops is answered with an error.
+//! 4. With all connections taken, the one that has been silent longest gives way to a new one.
+//! 5. When the socket is dropped, answers on their way are still written, within
+//!    [`LAST_ANSWERS`]; then the socket's file is gone.
+//!
+//! The file's permissions are those of the owner and the group, less the process's mask.
+
+mod connection;
+mod listener;
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::{oneshot, watch};
+
+use crate::log::Log;
+use crate::process::LoopWaker;
+use crate::unixctl::{ControlCommands, ControlRequest};
+use crate::vlog::{LogLevel, modules};
+
+/// Most connections at once.
+pub const CONNECTIONS_MAX: usize = 100;
+/// Most time for the answers that are on their way when the socket ends.
+pub const LAST_ANSWERS: Duration = Duration::from_secs(1);
+
+/// What a command without an answer is answered with.
+const NO_ANSWER: &str = "the daemon ended before it carried out the command";
+
+/// A listening control socket.
+#[derive(Debug)]
+pub struct ControlSocket(Option<Serving>);
+
+#[derive(Debug)]
+struct Serving {
+    path: PathBuf,
+    commands: Receiver<PendingCommand>,
+    end: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ControlSocket {
+    /// Listens at `path`, and calls `waker` on another thread when a command waits.
+    ///
+    /// # Errors
+    ///
+    /// The socket cannot be made, with the text that Open vSwitch prints.
+    pub fn open(
+        path: &Path,
+        commands: ControlCommands,
+        log: Log,
+        waker: LoopWaker,
+    ) -> Result<ControlSocket, String> {
+        let failed = |error: std::io::Error| {
+            let (shown, error) = (path.display(), crate::log::os_text(&error));
+            format!("{shown}: could not initialize control socket ({error})")
+        };
+        let listener = listener::listen(path).map_err(failed)?;
+        let (sender, waiting) = channel();
+        let (end, ended) = watch::channel(false);
+        let server = connection::Server::new(commands, log, sender, waker);
+        let thread = std::thread::Builder::new().name("control".to_owned());
+        let thread = thread.spawn(move || server.run(listener, ended));
+        Ok(ControlSocket(Some(Serving {
+            path: path.to_owned(),
+            commands: waiting,
+            end,
+            thread: Some(thread.map_err(failed)?),
+        })))
+    }
+
+    /// No socket, and never a command.
+    pub fn none() -> ControlSocket {
+        ControlSocket(None)
+    }
+
+    /// The next command that waits.
+    pub fn next_command(&mut self) -> Option<PendingCommand> {
+        let serving = self.0.as_ref()?;
+        serving.commands.try_recv().ok()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // New clients find no socket from here on. That it is gone already changes nothing.
+        let _ = std::fs::remove_file(&self.path);
+        self.end.send_replace(true);
+        // Invariant 3: those that wait are answered.
+        while let Ok(command) = self.commands.try_recv() {
+            drop(command);
+        }
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was printed; the daemon ends in any case.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A command of a client that waits for its answer.
+#[derive(Debug)]
+pub struct PendingCommand {
+    /// The command.
+    pub request: ControlRequest,
+    /// The request's number, for the log.
+    id: String,
+    answer: Option<oneshot::Sender<Result<String, String>>>,
+    log: Log,
+}
+
+impl PendingCommand {
+    /// Answers with a text, or with an error. A client that is gone does not matter.
+    pub fn reply(mut self, reply: Result<String, String>) {
+        self.send(reply);
+    }
+
+    fn send(&mut self, reply: Result<String, String>) {
+        let Some(answer) = self.answer.take() else {
+            return;
+        };
+        log_reply(&self.log, &self.id, &reply);
+        let _ = answer.send(reply);
+    }
+}
+
+impl Drop for PendingCommand {
+    fn drop(&mut self) {
+        self.send(Err(NO_ANSWER.to_owned()));
+    }
+}
+
+fn log_request(log: &Log, request: &str, id: &str) {
+    log.write(modules::UNIXCTL, LogLevel::Debug, || {
+        format!("received request {request}, id={id}")
+    });
+}
+
+fn log_reply(log: &Log, id: &str, reply: &Result<String, String>) {
+    log.write(modules::UNIXCTL, LogLevel::Debug, || {
+        let (what, text) = match reply {
+            Ok(text) => ("success", text),
+            Err(text) => ("error", text),
+        };
+        format!("replying with {what}, id={id}: \"{text}\"")
+    });
+}
+
+#[cfg(test)]
+mod tests;

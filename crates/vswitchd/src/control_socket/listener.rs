@@ -1,0 +1,40 @@
+//! Makes the listening socket.
+
+use std::io::Error;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, fchmod};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+/// Permissions before the process's mask.
+const MODE: u32 = 0o770;
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 64;
+/// Most bytes of a socket's path, with its end.
+const PATH_BYTES_MAX: usize = 108;
+
+/// Listens at a path; a socket that was left behind there is replaced.
+pub(super) fn listen(path: &Path) -> Result<UnixListener, Error> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let family = AddressFamily::UNIX;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    // Before it has a path, so that the file never has other permissions.
+    fchmod(&socket, Mode::from_raw_mode(MODE))?;
+    match std::fs::symlink_metadata(path) {
+        Ok(_) => std::fs::remove_file(path)?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => (),
+        Err(error) => return Err(error),
+    }
+    // Held until the socket is bound: a short path may go through it.
+    let folder = std::fs::File::open(path.parent().unwrap_or(Path::new("/")))?;
+    let short = match path.as_os_str().len() < PATH_BYTES_MAX {
+        true => path.to_owned(),
+        false => PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()))
+            .join(path.file_name().unwrap_or_default()),
+    };
+    rustix::net::bind(&socket, &SocketAddrUnix::new(&short)?)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(UnixListener::from(socket))
+}

@@ -1,0 +1,243 @@
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::options::DaemonOptions;
+use crate::unixctl::ControlCommand;
+
+/// A wait that ends in an error.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A control socket, and what its waker was called.
+struct Fixture {
+    folder: TempDir,
+    socket: ControlSocket,
+    woken: Receiver<()>,
+}
+
+impl Fixture {
+    fn new() -> Fixture {
+        Fixture::at("ctl")
+    }
+
+    fn at(name: &str) -> Fixture {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("it has one")).expect("it is made");
+        let (wake, woken) = channel();
+        let waker: LoopWaker = Arc::new(move || wake.send(()).unwrap_or_default());
+        let mut commands = ControlCommands::new("version 1");
+        commands.add(&[ControlCommand::new("say", "text", 1, 1)]);
+        let arguments = ["-vconsole:off", "--syslog-method=null"].map(Into::into);
+        let log = Log::open(&DaemonOptions::parse(arguments).expect("it is right"));
+        let socket = ControlSocket::open(&path, commands, log, waker).expect("it listens");
+        Fixture {
+            folder,
+            socket,
+            woken,
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("ctl")
+    }
+
+    fn client(&self) -> Client {
+        Client::at(&self.path())
+    }
+
+    /// The next command, once the waker says that there is one.
+    fn command(&mut self) -> PendingCommand {
+        self.woken.recv_timeout(PATIENCE).expect("it is woken");
+        self.socket.next_command().expect("a command")
+    }
+}
+
+struct Client(BufReader<UnixStream>);
+
+impl Client {
+    fn at(path: &Path) -> Client {
+        let stream = UnixStream::connect(path).expect("it is served");
+        stream.set_read_timeout(Some(PATIENCE)).expect("it is set");
+        Client(BufReader::new(stream))
+    }
+
+    fn ask(&mut self, method: &str, argument: Option<&str>) {
+        let params: Vec<&str> = argument.into_iter().collect();
+        let request = serde_json::json!({"id": 7, "method": method, "params": params});
+        let sent = self.0.get_mut().write_all(request.to_string().as_bytes());
+        sent.expect("it is read");
+    }
+
+    /// The reply's result and error.
+    fn reply(&mut self) -> (serde_json::Value, serde_json::Value) {
+        let stream = self.0.by_ref();
+        let mut replies = serde_json::Deserializer::from_reader(stream).into_iter();
+        let reply: serde_json::Value = replies.next().expect("a reply").expect("it is JSON");
+        assert_eq!(reply["id"], 7);
+        (reply["result"].clone(), reply["error"].clone())
+    }
+
+    fn text(&mut self) -> String {
+        let (result, error) = self.reply();
+        assert_eq!(error, serde_json::Value::Null);
+        result.as_str().expect("a text").to_owned()
+    }
+
+    fn is_closed(&mut self) -> bool {
+        matches!(self.0.fill_buf(), Ok([]))
+    }
+}
+
+#[test]
+fn commands_are_answered_now_or_later_and_in_any_order() {
+    let mut fixture = Fixture::new();
+    let mut clients = [fixture.client(), fixture.client()];
+    clients[0].ask("say", Some("a"));
+    let first = fixture.command();
+    assert_eq!(first.request.arguments, ["a"]);
+    clients[1].ask("say", Some("b"));
+    let second = fixture.command();
+    second.reply(Ok("B".to_owned()));
+    assert_eq!(clients[1].text(), "B\n");
+    first.reply(Err("A".to_owned()));
+    assert_eq!(clients[0].reply(), (serde_json::Value::Null, "A\n".into()));
+    // Commands that every server has do not reach the main loop.
+    clients[0].ask("version", None);
+    assert_eq!(clients[0].text(), "version 1\n");
+    clients[0].ask("nothing", None);
+    assert!(
+        clients[0]
+            .reply()
+            .1
+            .as_str()
+            .unwrap()
+            .contains("not a valid command")
+    );
+    assert!(fixture.socket.next_command().is_none());
+}
+
+#[test]
+fn a_slow_client_holds_up_no_other() {
+    let mut fixture = Fixture::new();
+    let mut silent = fixture.client();
+    // Half a request, and a reply that is not read.
+    silent
+        .0
+        .get_mut()
+        .write_all(b"{\"id\":7,\"meth")
+        .expect("it is read");
+    let mut full = fixture.client();
+    full.ask("say", Some("much"));
+    let long = "x".repeat(8 << 20);
+    fixture.command().reply(Ok(long.clone()));
+    let mut other = fixture.client();
+    other.ask("say", Some("a"));
+    fixture.command().reply(Ok("A".to_owned()));
+    assert_eq!(other.text(), "A\n");
+    assert_eq!(full.text(), long + "\n");
+    let rest = b"od\":\"version\",\"params\":[]}";
+    silent.0.get_mut().write_all(rest).expect("it is read");
+    assert_eq!(silent.text(), "version 1\n");
+}
+
+#[test]
+fn what_is_not_the_protocol_ends_the_connection() {
+    let fixture = Fixture::new();
+    for bytes in [
+        &b"}"[..],
+        b"{\"id\":null,\"method\":\"version\",\"params\":[]}",
+        b"[]",
+    ] {
+        let mut client = fixture.client();
+        client.0.get_mut().write_all(bytes).expect("it is read");
+        assert!(client.is_closed(), "{bytes:?}");
+    }
+    let mut client = fixture.client();
+    client.ask("version", None);
+    assert_eq!(client.text(), "version 1\n");
+}
+
+#[test]
+fn a_dropped_command_is_answered_with_an_error() {
+    let mut fixture = Fixture::new();
+    let mut client = fixture.client();
+    client.ask("say", Some("a"));
+    drop(fixture.command());
+    let (_, error) = client.reply();
+    assert_eq!(error.as_str(), Some(&*format!("{NO_ANSWER}\n")));
+}
+
+#[test]
+fn at_the_end_answers_are_written_and_the_socket_is_gone() {
+    let mut fixture = Fixture::new();
+    let mut clients = [fixture.client(), fixture.client(), fixture.client()];
+    clients[0].ask("say", Some("a"));
+    let answered = fixture.command();
+    clients[1].ask("say", Some("b"));
+    fixture.woken.recv_timeout(PATIENCE).expect("it is woken");
+    let path = fixture.path();
+    answered.reply(Ok("A".to_owned()));
+    drop(fixture.socket);
+    assert!(!path.exists());
+    assert_eq!(clients[0].text(), "A\n");
+    assert_eq!(clients[1].reply().1, format!("{NO_ANSWER}\n"));
+    assert!(clients.iter_mut().all(Client::is_closed));
+}
+
+#[test]
+fn with_all_connections_taken_the_longest_silent_gives_way() {
+    let mut fixture = Fixture::new();
+    let mut clients: Vec<Client> = (0..CONNECTIONS_MAX).map(|_| fixture.client()).collect();
+    // All have been accepted, and the first is the last to have spoken.
+    for client in clients.iter_mut().rev() {
+        client.ask("version", None);
+        assert_eq!(client.text(), "version 1\n");
+    }
+    let mut one_more = fixture.client();
+    one_more.ask("say", Some("a"));
+    fixture.command().reply(Ok("A".to_owned()));
+    assert_eq!(one_more.text(), "A\n");
+    assert!(clients.pop().expect("the last").is_closed());
+    for client in &mut clients[..2] {
+        client.ask("version", None);
+        assert_eq!(client.text(), "version 1\n");
+    }
+}
+
+#[test]
+fn the_sockets_file_is_the_owners_and_the_groups() {
+    let fixture = Fixture::new();
+    let mode = std::fs::metadata(fixture.path()).expect("it is there");
+    assert_eq!(mode.permissions().mode() & 0o707, 0o700);
+    // One that was left behind is replaced.
+    let error = ControlSocket::open(
+        Path::new("/nonexistent/ctl"),
+        ControlCommands::new(""),
+        Log::open(&DaemonOptions::parse([]).expect("it is right")),
+        Arc::new(|| ()),
+    );
+    let text = "/nonexistent/ctl: could not initialize control socket \
+                (No such file or directory)";
+    assert_eq!(error.expect_err("there is no folder"), text);
+}
+
+#[test]
+fn a_path_may_be_longer_than_a_sockets_address() {
+    let name = format!("{}/{}/ctl", "a".repeat(100), "b".repeat(100));
+    let fixture = Fixture::at(&name);
+    let folder = std::fs::File::open(fixture.folder.path().join(&name).parent().unwrap());
+    let folder = folder.expect("it is there");
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&folder);
+    let mut client = Client::at(Path::new(&format!("/proc/self/fd/{fd}/ctl")));
+    client.ask("version", None);
+    assert_eq!(client.text(), "version 1\n");
+    let path = fixture.folder.path().join(&name);
+    drop(fixture.socket);
+    assert!(!path.exists());
+}
