@@ -17,6 +17,6 @@ pub use agent::{
     ConnectionStatus,
 };
 pub use server::{
-    AddressError, FailMode, ListenAddress, OpenFlowConfig, OpenFlowServer, OpenFlowServerCounters,
-    Remote,
+    AddressError, ControllerStatus, FailMode, ListenAddress, OpenFlowClock, OpenFlowConfig,
+    OpenFlowServer, OpenFlowServerCounters, Remote,
 };

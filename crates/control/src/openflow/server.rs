@@ -28,6 +28,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant as Clock};
 
 use thalweg_openflow::Versions;
+use thalweg_openflow::message::connection::Role;
 use tokio::runtime::Runtime;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::LocalSet;
@@ -45,6 +46,25 @@ use crate::server::{ServerError, TlsFiles};
 const WRITE_PATIENCE: Duration = Duration::from_secs(60);
 /// The longest time between two looks at probes and time-outs.
 const TICK: Duration = Duration::from_millis(500);
+
+/// Tells the time by which probes, time-outs and pauses go, from any start. A clock may be moved
+/// by hand; [`OpenFlowServer::nudge`] has the server look at it.
+pub type OpenFlowClock = Arc<dyn Fn() -> Duration + Send + Sync>;
+
+/// How the connection to a controller is.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ControllerStatus {
+    /// Whether both speak OpenFlow.
+    pub is_connected: bool,
+    /// The controller's role, while it is connected.
+    pub role: Option<Role>,
+    /// When the last connection was made, by the server's clock.
+    pub connected_at: Option<Duration>,
+    /// When the last connection ended.
+    pub disconnected_at: Option<Duration>,
+    /// Why the last attempt failed.
+    pub last_error: Option<String>,
+}
 
 /// What the switch does while no controller speaks with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -153,7 +173,28 @@ pub struct OpenFlowServer {
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
     counters: Arc<Counters>,
-    has_controller: Arc<AtomicBool>,
+    shown: Arc<Shown>,
+}
+
+/// What the server's thread shows to its owner.
+#[derive(Debug)]
+struct Shown {
+    has_controller: AtomicBool,
+    /// How often the server looked at the time and the target's events.
+    turns: AtomicU64,
+    /// Has it look again.
+    bell: Arc<Notify>,
+    /// By the controllers of the configuration.
+    controllers: Mutex<Vec<ControllerStatus>>,
+}
+
+impl Shown {
+    /// Lock poisoning is ignored: a status is whole at any time.
+    fn controllers(&self) -> MutexGuard<'_, Vec<ControllerStatus>> {
+        self.controllers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl OpenFlowServer {
@@ -165,6 +206,19 @@ impl OpenFlowServer {
         target: T,
         config: OpenFlowConfig,
     ) -> Result<OpenFlowServer, ServerError> {
+        let start = Clock::now();
+        OpenFlowServer::start_by(target, config, Arc::new(move || start.elapsed()))
+    }
+
+    /// The same, with a clock.
+    ///
+    /// # Errors
+    /// As [`OpenFlowServer::start`].
+    pub fn start_by<T: Target + 'static>(
+        target: T,
+        config: OpenFlowConfig,
+        clock: OpenFlowClock,
+    ) -> Result<OpenFlowServer, ServerError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -175,12 +229,17 @@ impl OpenFlowServer {
         let addresses = clients.iter().map(|(bound, _)| bound.address()).collect();
         let connector = controllers::connector(&config)?;
         let counters = Arc::new(Counters::default());
-        let has_controller = Arc::new(AtomicBool::new(false));
+        let shown = Arc::new(Shown {
+            has_controller: AtomicBool::new(false),
+            turns: AtomicU64::new(0),
+            bell: Arc::new(Notify::new()),
+            controllers: Mutex::new(vec![ControllerStatus::default(); config.controllers.len()]),
+        });
         let (end, ended) = oneshot::channel();
-        let (of_thread, told) = (counters.clone(), has_controller.clone());
+        let (of_thread, told) = (counters.clone(), shown.clone());
         let thread = std::thread::Builder::new().name("openflow".to_owned());
         let thread = thread.spawn(move || {
-            let hub = Rc::new(Hub::new(target, config, of_thread, told));
+            let hub = Rc::new(Hub::new(target, config, clock, of_thread, told));
             let set = LocalSet::new();
             set.spawn_local(hub.clone().follow());
             for (bound, acceptor) in clients {
@@ -189,8 +248,8 @@ impl OpenFlowServer {
             for (bound, acceptor) in snoopers {
                 set.spawn_local(hub.clone().accept(bound, acceptor, Purpose::Snooper));
             }
-            for remote in hub.config.controllers.clone() {
-                set.spawn_local(hub.clone().reach(remote, connector.clone()));
+            for index in 0..hub.config.controllers.len() {
+                set.spawn_local(hub.clone().reach(index, connector.clone()));
             }
             // The sender is dropped at the end, too.
             let _ = set.block_on(&runtime, ended);
@@ -202,7 +261,7 @@ impl OpenFlowServer {
             end: Some(end),
             thread: Some(thread.map_err(ServerError::Thread)?),
             counters,
-            has_controller,
+            shown,
         })
     }
 
@@ -213,7 +272,22 @@ impl OpenFlowServer {
 
     /// Whether some controller speaks with the switch.
     pub fn has_controller(&self) -> bool {
-        self.has_controller.load(Ordering::Relaxed)
+        self.shown.has_controller.load(Ordering::Relaxed)
+    }
+
+    /// How the connections to the controllers of the configuration are, in its order.
+    pub fn controllers(&self) -> Vec<ControllerStatus> {
+        self.shown.controllers().clone()
+    }
+
+    /// Has the server look at its clock and at what the switch did, soon.
+    pub fn nudge(&self) {
+        self.shown.bell.notify_one();
+    }
+
+    /// How often it has looked.
+    pub fn turns(&self) -> u64 {
+        self.shown.turns.load(Ordering::Acquire)
     }
 
     /// What it has counted.
@@ -290,42 +364,46 @@ enum Purpose {
 struct Hub<T> {
     agent: RefCell<Agent<T>>,
     config: OpenFlowConfig,
-    start: Clock,
+    clock: OpenFlowClock,
     /// Wakes the task of each connection.
     wakers: RefCell<BTreeMap<ConnectionId, Rc<Notify>>>,
+    /// The connections to controllers, with their places in the configuration.
+    reached: RefCell<BTreeMap<ConnectionId, usize>>,
     /// Sessions that get copies.
     snoopers: RefCell<Vec<ConnectionId>>,
     /// Rung by the target when it has events.
     events: Arc<Notify>,
     counters: Arc<Counters>,
-    has_controller: Arc<AtomicBool>,
+    shown: Arc<Shown>,
 }
 
 impl<T: Target + 'static> Hub<T> {
     fn new(
         target: T,
         config: OpenFlowConfig,
+        clock: OpenFlowClock,
         counters: Arc<Counters>,
-        has_controller: Arc<AtomicBool>,
+        shown: Arc<Shown>,
     ) -> Hub<T> {
         let mut agent = Agent::new(target, config.agent);
-        let events = Arc::new(Notify::new());
+        let events = shown.bell.clone();
         let bell = events.clone();
         agent.target().wake_by(Arc::new(move || bell.notify_one()));
         Hub {
             agent: RefCell::new(agent),
             config,
-            start: Clock::now(),
+            clock,
             wakers: RefCell::default(),
+            reached: RefCell::default(),
             snoopers: RefCell::default(),
             events,
             counters,
-            has_controller,
+            shown,
         }
     }
 
     fn now(&self) -> Duration {
-        self.start.elapsed()
+        (self.clock)()
     }
 
     /// Wakes the tasks of all connections: something may wait to be written.
@@ -349,12 +427,16 @@ impl<T: Target + 'static> Hub<T> {
             let mut agent = self.agent.borrow_mut();
             agent.handle_events(now);
             let has_controller = agent.has_controller();
-            self.has_controller.store(has_controller, Ordering::Relaxed);
+            self.shown
+                .has_controller
+                .store(has_controller, Ordering::Relaxed);
             standalone.follow(&mut agent, has_controller, now);
             *self.counters.agent() = agent.counters();
             drop(agent);
+            self.show_controllers();
             self.share_copies();
             self.wake_all();
+            self.shown.turns.fetch_add(1, Ordering::Release);
         }
     }
 

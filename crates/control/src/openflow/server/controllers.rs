@@ -1,6 +1,7 @@
 //! Connections that the switch makes: to each controller, with growing pauses while it cannot be
 //! reached.
 
+use std::io::{Error, ErrorKind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,8 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
+use thalweg_openflow::message::connection::Role;
+
 use super::{Hub, OpenFlowConfig, Purpose, Remote, count};
 use crate::openflow::agent::{ConnectionConfig, ConnectionKind};
 use crate::openflow::target::Target;
@@ -19,6 +22,9 @@ use crate::server::{ServerError, Stream, TlsError, certificates, read_file, unus
 
 /// The pause after the first failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// How long a rest is at the least and at the most, before the clock is looked at again.
+const SHORTEST_REST: Duration = Duration::from_millis(1);
+const LONGEST_REST: Duration = Duration::from_millis(50);
 /// How long an attempt may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -50,11 +56,18 @@ pub(super) fn connector(config: &OpenFlowConfig) -> Result<Option<TlsConnector>,
 
 impl<T: Target + 'static> Hub<T> {
     /// Keeps a connection to a controller for as long as the server runs.
-    pub(super) async fn reach(self: Rc<Self>, remote: Remote, connector: Option<TlsConnector>) {
+    pub(super) async fn reach(self: Rc<Self>, index: usize, connector: Option<TlsConnector>) {
+        let remote = self.config.controllers[index].clone();
         let mut pause = FIRST_PAUSE.min(self.config.max_backoff);
         loop {
             let attempt = tokio::time::timeout(PATIENCE, connect(&remote, connector.as_ref()));
-            if let Ok(Some(stream)) = attempt.await {
+            let attempt = attempt
+                .await
+                .unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()));
+            if let Err(error) = &attempt {
+                self.shown.controllers()[index].last_error = Some(error.to_string());
+            }
+            if let Ok(stream) = attempt {
                 count(&self.counters.connected);
                 let config = ConnectionConfig {
                     kind: ConnectionKind::Controller,
@@ -64,34 +77,83 @@ impl<T: Target + 'static> Hub<T> {
                     change_rate: self.config.change_rate,
                 };
                 let id = self.open(config, Purpose::Client);
+                self.reached.borrow_mut().insert(id, index);
                 self.clone().serve(id, stream).await;
+                self.reached.borrow_mut().remove(&id);
                 // One that spoke with the switch is worth an early attempt.
                 let status = self.agent.borrow().status(id);
                 if status.is_some_and(|status| status.version.is_some()) {
                     pause = FIRST_PAUSE.min(self.config.max_backoff);
                 }
+                self.note_controller(index, None);
                 self.forget(id);
                 self.events.notify_one();
             } else {
                 count(&self.counters.unreachable);
             }
-            tokio::time::sleep(pause).await;
+            self.rest(pause).await;
             pause = (pause * 2).min(self.config.max_backoff);
         }
     }
 }
 
-async fn connect(remote: &Remote, connector: Option<&TlsConnector>) -> Option<Box<dyn Stream>> {
+impl<T: Target + 'static> Hub<T> {
+    /// Waits by the server's clock, which may be moved by hand.
+    async fn rest(&self, pause: Duration) {
+        let end = self.now() + pause;
+        while self.now() < end {
+            let left = end
+                .saturating_sub(self.now())
+                .clamp(SHORTEST_REST, LONGEST_REST);
+            tokio::time::sleep(left).await;
+        }
+    }
+
+    /// Shows how the connections to controllers are.
+    pub(super) fn show_controllers(&self) {
+        let reached: Vec<_> = self
+            .reached
+            .borrow()
+            .iter()
+            .map(|(id, at)| (*id, *at))
+            .collect();
+        for (id, index) in reached {
+            let status = self.agent.borrow().status(id);
+            let role = status.and_then(|status| status.version.map(|_| status.role));
+            self.note_controller(index, role);
+        }
+    }
+
+    /// Notes a controller's role; none if it does not speak with the switch.
+    fn note_controller(&self, index: usize, role: Option<Role>) {
+        let now = self.now();
+        let mut controllers = self.shown.controllers();
+        let known = &mut controllers[index];
+        match (known.is_connected, role.is_some()) {
+            (false, true) => (known.connected_at, known.last_error) = (Some(now), None),
+            (true, false) => known.disconnected_at = Some(now),
+            _ => {}
+        }
+        (known.is_connected, known.role) = (role.is_some(), role);
+    }
+}
+
+async fn connect(
+    remote: &Remote,
+    connector: Option<&TlsConnector>,
+) -> std::io::Result<Box<dyn Stream>> {
     let (host, port) = match remote {
-        Remote::Unix(path) => return Some(Box::new(UnixStream::connect(path).await.ok()?)),
+        Remote::Unix(path) => return Ok(Box::new(UnixStream::connect(path).await?)),
         Remote::Tcp(host, port) | Remote::Tls(host, port) => (host, *port),
     };
-    let stream = TcpStream::connect((host.as_str(), port)).await.ok()?;
+    let stream = TcpStream::connect((host.as_str(), port)).await?;
     // Answers are short; waiting to fill a packet would delay them.
     let _ = stream.set_nodelay(true);
     if matches!(remote, Remote::Tcp(..)) {
-        return Some(Box::new(stream));
+        return Ok(Box::new(stream));
     }
-    let name = ServerName::try_from(host.clone()).ok()?;
-    Some(Box::new(connector?.connect(name, stream).await.ok()?))
+    let name = ServerName::try_from(host.clone());
+    let name = name.map_err(|error| Error::new(ErrorKind::InvalidInput, error))?;
+    let connector = connector.ok_or(ErrorKind::Unsupported)?;
+    Ok(Box::new(connector.connect(name, stream).await?))
 }
