@@ -15,17 +15,22 @@
 //!    [`LAST_ANSWERS`]; then the socket's file is gone.
 //!
 //! The file's permissions are those of the owner and the group, less the process's mask.
+//!
+//! Where it departs from Open vSwitch: a file that is no socket is not replaced; a socket that
+//! another daemon has put in its place is not removed at the end; commands that the thread
+//! answers itself are not in the log.
 
 mod connection;
 mod listener;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
+use crate::control_socket::listener::SocketFile;
 use crate::log::Log;
 use crate::process::LoopWaker;
 use crate::unixctl::{ControlCommands, ControlRequest};
@@ -45,7 +50,8 @@ pub struct ControlSocket(Option<Serving>);
 
 #[derive(Debug)]
 struct Serving {
-    path: PathBuf,
+    /// Removes the socket's file.
+    file: SocketFile,
     commands: Receiver<PendingCommand>,
     end: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
@@ -67,14 +73,14 @@ impl ControlSocket {
             let (shown, error) = (path.display(), crate::log::os_text(&error));
             format!("{shown}: could not initialize control socket ({error})")
         };
-        let listener = listener::listen(path).map_err(failed)?;
+        let (listener, file) = listener::listen(path).map_err(failed)?;
         let (sender, waiting) = channel();
         let (end, ended) = watch::channel(false);
         let server = connection::Server::new(commands, log, sender, waker);
         let thread = std::thread::Builder::new().name("control".to_owned());
         let thread = thread.spawn(move || server.run(listener, ended));
         Ok(ControlSocket(Some(Serving {
-            path: path.to_owned(),
+            file,
             commands: waiting,
             end,
             thread: Some(thread.map_err(failed)?),
@@ -88,15 +94,18 @@ impl ControlSocket {
 
     /// The next command that waits.
     pub fn next_command(&mut self) -> Option<PendingCommand> {
-        let serving = self.0.as_ref()?;
-        serving.commands.try_recv().ok()
+        let command = self.0.as_ref()?.commands.try_recv().ok()?;
+        command.log.write(modules::UNIXCTL, LogLevel::Debug, || {
+            format!("received request {}, id={}", command.request, command.id)
+        });
+        Some(command)
     }
 }
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // New clients find no socket from here on. That it is gone already changes nothing.
-        let _ = std::fs::remove_file(&self.path);
+        // New clients find no socket from here on.
+        self.file.remove();
         self.end.send_replace(true);
         // Invariant 3: those that wait are answered.
         while let Ok(command) = self.commands.try_recv() {
@@ -130,7 +139,13 @@ impl PendingCommand {
         let Some(answer) = self.answer.take() else {
             return;
         };
-        log_reply(&self.log, &self.id, &reply);
+        self.log.write(modules::UNIXCTL, LogLevel::Debug, || {
+            let (what, text) = match &reply {
+                Ok(text) => ("success", text),
+                Err(text) => ("error", text),
+            };
+            format!("replying with {what}, id={}: \"{text}\"", self.id)
+        });
         let _ = answer.send(reply);
     }
 }
@@ -139,22 +154,6 @@ impl Drop for PendingCommand {
     fn drop(&mut self) {
         self.send(Err(NO_ANSWER.to_owned()));
     }
-}
-
-fn log_request(log: &Log, request: &str, id: &str) {
-    log.write(modules::UNIXCTL, LogLevel::Debug, || {
-        format!("received request {request}, id={id}")
-    });
-}
-
-fn log_reply(log: &Log, id: &str, reply: &Result<String, String>) {
-    log.write(modules::UNIXCTL, LogLevel::Debug, || {
-        let (what, text) = match reply {
-            Ok(text) => ("success", text),
-            Err(text) => ("error", text),
-        };
-        format!("replying with {what}, id={id}: \"{text}\"")
-    });
 }
 
 #[cfg(test)]

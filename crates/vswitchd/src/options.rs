@@ -8,6 +8,9 @@
 //! 1. `-vSPEC` has its value attached, and `-v` alone means everything.
 //! 2. A long option may be shortened as long as it is the only one, and the last of several wins.
 //! 3. A wrong command line ends with status 1.
+//!
+//! Where it departs from Open vSwitch: the log's host must be an IP address, with no name to look
+//! up; `--dummy-numa` must be numbers; `--version` has a line about Thalweg.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -78,6 +81,13 @@ pub struct Directories {
 }
 
 impl Directories {
+    /// A socket or pidfile: a name below the directory of those, unless it is absolute.
+    pub fn in_run(&self, name: &Path) -> PathBuf {
+        let path = self.run.join(name);
+        // What a relative directory means must not depend on a later change of directory.
+        std::path::absolute(&path).unwrap_or(path)
+    }
+
     /// Reads `OVS_RUNDIR` and the others; Debian's directories where they are unset or empty.
     pub fn from_environment() -> Directories {
         Directories::from_variables(|name| std::env::var_os(name))
@@ -287,7 +297,7 @@ impl DaemonOptions {
         Ok(settings)
     }
 
-    /// The database's server.
+    /// The database's server. A relative name in `unix:` is one below the directory of sockets.
     pub fn database(&self) -> String {
         let default = || format!("unix:{}/db.sock", self.directories.run.display());
         self.database.clone().unwrap_or_else(default)
@@ -299,7 +309,7 @@ impl DaemonOptions {
         let name = name
             .clone()
             .unwrap_or_else(|| format!("{PROGRAM}.pid").into());
-        Some(absolute(&self.directories.run, &name))
+        Some(self.directories.in_run(&name))
     }
 
     /// The log file, if there must be one.
@@ -312,7 +322,7 @@ impl DaemonOptions {
     pub fn control_path(&self, pid: u32) -> Option<PathBuf> {
         let default = || format!("{PROGRAM}.{pid}.ctl").into();
         let name = self.unixctl.clone().unwrap_or_else(default);
-        (name != Path::new("none")).then(|| absolute(&self.directories.run, &name))
+        (name != Path::new("none")).then(|| self.directories.in_run(&name))
     }
 }
 
@@ -353,13 +363,6 @@ fn detached(arguments: impl IntoIterator<Item = OsString>) -> impl Iterator<Item
             _ => argument,
         }
     })
-}
-
-/// A name below a directory, unless it is absolute.
-fn absolute(directory: &Path, name: &Path) -> PathBuf {
-    let path = directory.join(name);
-    // What a relative directory means must not depend on a later change of directory.
-    std::path::absolute(&path).unwrap_or(path)
 }
 
 #[cfg(test)]

@@ -22,6 +22,10 @@
 //!
 //! Nothing here starts a thread before it is known which process this is.
 //!
+//! Where it departs from Open vSwitch: the processes are started, not forked; a second signal
+//! ends the daemon at once, if it is busy; SEGV from outside counts from the second time on,
+//! because Rust's runtime looks for an overflow of the stack first.
+//!
 //! References: ovs-vswitchd(8), "Daemon Options"; daemon(7).
 
 mod monitor;
@@ -30,7 +34,7 @@ mod signals;
 mod stages;
 mod user;
 
-use std::process::{Child, ExitCode, ExitStatus};
+use std::process::{Child, ExitCode};
 use std::sync::Arc;
 
 use rustix::mm::{MlockAllFlags, mlockall};
@@ -41,7 +45,7 @@ use crate::log::{Log, os_text};
 use crate::options::{DaemonOptions, PROGRAM};
 use crate::process::pidfile::PidFile;
 use crate::process::signals::{Ending, end_by, signal_text};
-use crate::process::stages::{ReadyPipe, Stage, Started, leave_terminal, status_text};
+use crate::process::stages::{ReadyPipe, Stage, Started, failure, leave_terminal, status_text};
 use crate::unixctl::ControlCommands;
 use crate::vlog::{LogLevel, modules};
 
@@ -136,12 +140,6 @@ fn detach(options: &DaemonOptions) -> ExitCode {
     };
     eprintln!("{PROGRAM}: could not detach from foreground session: {text}");
     ExitCode::FAILURE
-}
-
-/// The status of a process that failed and has said why.
-fn failure(status: ExitStatus) -> Option<ExitCode> {
-    let code = status.code().filter(|code| *code != 0)?;
-    Some(ExitCode::from(u8::try_from(code).unwrap_or(1)))
 }
 
 impl Process {

@@ -12,9 +12,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::control_socket::{
-    CONNECTIONS_MAX, LAST_ANSWERS, NO_ANSWER, PendingCommand, log_request,
-};
+use crate::control_socket::{CONNECTIONS_MAX, LAST_ANSWERS, NO_ANSWER, PendingCommand};
 use crate::log::{Log, LogLimit, os_text};
 use crate::process::LoopWaker;
 use crate::unixctl::{ControlCommands, ControlConnection};
@@ -167,12 +165,10 @@ impl Server {
         loop {
             let request = connection.next(&self.commands);
             if let Some(request) = request {
-                let id = connection.request_id();
-                log_request(&self.log, &request.to_string(), &id);
                 let (answer, answered) = oneshot::channel();
                 let pending = PendingCommand {
                     request,
-                    id,
+                    id: connection.request_id(),
                     answer: Some(answer),
                     log: self.log.clone(),
                 };

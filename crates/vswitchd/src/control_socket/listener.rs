@@ -2,6 +2,7 @@
 
 use std::io::Error;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -15,17 +16,36 @@ const BACKLOG: i32 = 64;
 /// Most bytes of a socket's path, with its end.
 const PATH_BYTES_MAX: usize = 108;
 
+/// The file of a socket, which knows whether it is still that of the socket.
+#[derive(Debug)]
+pub(super) struct SocketFile {
+    path: PathBuf,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    /// Removes it, unless another daemon has put its own there.
+    pub(super) fn remove(&self) {
+        let now = std::fs::symlink_metadata(&self.path);
+        if now.is_ok_and(|now| (now.dev(), now.ino()) == self.identity) {
+            // The socket ends in any case; a file that stays is replaced by the next daemon.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
 /// Listens at a path; a socket that was left behind there is replaced.
-pub(super) fn listen(path: &Path) -> Result<UnixListener, Error> {
+pub(super) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), Error> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let family = AddressFamily::UNIX;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
     // Before it has a path, so that the file never has other permissions.
     fchmod(&socket, Mode::from_raw_mode(MODE))?;
     match std::fs::symlink_metadata(path) {
-        Ok(_) => std::fs::remove_file(path)?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => (),
-        Err(error) => return Err(error),
+        Ok(old) if old.file_type().is_socket() => std::fs::remove_file(path)?,
+        // What else is there makes `bind` fail, and says why.
+        _ => (),
     }
     // Held until the socket is bound: a short path may go through it.
     let folder = std::fs::File::open(path.parent().unwrap_or(Path::new("/")))?;
@@ -36,5 +56,10 @@ pub(super) fn listen(path: &Path) -> Result<UnixListener, Error> {
     };
     rustix::net::bind(&socket, &SocketAddrUnix::new(&short)?)?;
     rustix::net::listen(&socket, BACKLOG)?;
-    Ok(UnixListener::from(socket))
+    let made = std::fs::symlink_metadata(path)?;
+    let file = SocketFile {
+        path: path.to_owned(),
+        identity: (made.dev(), made.ino()),
+    };
+    Ok((UnixListener::from(socket), file))
 }

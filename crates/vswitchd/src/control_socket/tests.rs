@@ -1,6 +1,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
@@ -215,16 +216,41 @@ fn the_sockets_file_is_the_owners_and_the_groups() {
     let fixture = Fixture::new();
     let mode = std::fs::metadata(fixture.path()).expect("it is there");
     assert_eq!(mode.permissions().mode() & 0o707, 0o700);
-    // One that was left behind is replaced.
-    let error = ControlSocket::open(
-        Path::new("/nonexistent/ctl"),
-        ControlCommands::new(""),
-        Log::open(&DaemonOptions::parse([]).expect("it is right")),
-        Arc::new(|| ()),
-    );
-    let text = "/nonexistent/ctl: could not initialize control socket \
-                (No such file or directory)";
-    assert_eq!(error.expect_err("there is no folder"), text);
+}
+
+fn open(path: &Path) -> Result<ControlSocket, String> {
+    let log = Log::open(&DaemonOptions::parse([]).expect("it is right"));
+    ControlSocket::open(path, ControlCommands::new("2"), log, Arc::new(|| ()))
+}
+
+#[test]
+fn another_socket_is_replaced_and_not_removed() {
+    let fixture = Fixture::new();
+    let path = fixture.path();
+    let second = open(&path).expect("a socket may be replaced");
+    drop(fixture.socket);
+    let mut client = Client::at(&path);
+    client.ask("version", None);
+    assert_eq!(client.text(), "2\n");
+    drop(second);
+    assert!(!path.exists());
+}
+
+#[test]
+fn what_keeps_it_from_listening_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    std::fs::write(&file, "kept").expect("it is written");
+    for (path, error) in [
+        (Path::new("/nonexistent/ctl"), "No such file or directory"),
+        (&*file, "Address already in use"),
+        (folder.path(), "Address already in use"),
+    ] {
+        let shown = path.display();
+        let text = format!("{shown}: could not initialize control socket ({error})");
+        assert_eq!(open(path).expect_err("it cannot listen"), text);
+    }
+    assert_eq!(std::fs::read(&file).expect("it is there"), b"kept");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use signal_hook::consts::{
 
 use crate::log::Log;
 use crate::options::DaemonOptions;
-use crate::process::stages::{ReadyPipe, Stage, Started, leave_terminal, status_text};
+use crate::process::stages::{ReadyPipe, Stage, Started, failure, leave_terminal, status_text};
 use crate::vlog::{LogLevel, modules};
 
 /// After these the daemon is started again.
@@ -46,12 +46,13 @@ fn first_daemon(options: &DaemonOptions, ready: Option<ReadyPipe>) -> Result<Chi
     };
     let started = Started::start(Stage::Daemon).and_then(Started::wait_ready);
     let started = started.map_err(|error| fail(&format!("cannot start the daemon ({error})")))?;
-    let child = started.map_err(|status| match status.code() {
-        Some(code) if code != 0 => ExitCode::from(u8::try_from(code).unwrap_or(1)),
-        _ => fail(&format!(
-            "could not initiate process monitoring: the daemon ended before it was ready ({})",
-            status_text(status)
-        )),
+    let child = started.map_err(|status| {
+        failure(status).unwrap_or_else(|| {
+            fail(&format!(
+                "could not initiate process monitoring: the daemon ended before it was ready ({})",
+                status_text(status)
+            ))
+        })
     })?;
     if let Some(ready) = ready {
         ready.notify();
@@ -79,17 +80,18 @@ fn watch(options: &DaemonOptions, mut child: Child) -> Result<(), ExitCode> {
             log.fatal(modules::DAEMON_UNIX, &format!("waitpid failed ({error})"));
             ExitCode::FAILURE
         })?;
-        let write = |level, text: String| log.write(modules::DAEMON_UNIX, level, || text);
-        let mut said = format!("pid {pid} died, {}", status_text(status));
-        if !is_crash(status) {
-            write(LogLevel::Info, format!("{said}, exiting"));
-            return Ok(());
-        }
-        if status.core_dumped() {
-            forbid_core_dumps();
-        }
-        // Until a daemon is ready again; one that fails to start counts as a crash.
+        // Until a daemon is ready again. One that ends before is as one that ends later.
+        let (mut status, mut said) = (status, format!("pid {pid} died"));
         child = loop {
+            said = format!("{said}, {}", status_text(status));
+            let write = |level, text: String| log.write(modules::DAEMON_UNIX, level, || text);
+            if !is_crash(status) {
+                write(LogLevel::Info, format!("{said}, exiting"));
+                return failure(status).map_or(Ok(()), Err);
+            }
+            if status.core_dumped() {
+                forbid_core_dumps();
+            }
             crashes += 1;
             said = format!("{crashes} crashes: {said}");
             if let Some(rest) = started_at.and_then(|at| left(at.elapsed())) {
@@ -99,15 +101,12 @@ fn watch(options: &DaemonOptions, mut child: Child) -> Result<(), ExitCode> {
             }
             started_at = Some(Instant::now());
             write(LogLevel::Error, format!("{said}, restarting"));
-            match Started::start(Stage::Daemon).and_then(Started::wait_ready) {
+            let started = Started::start(Stage::Daemon);
+            let pid = started.as_ref().map_or(0, Started::pid);
+            match started.and_then(Started::wait_ready) {
                 Ok(Ok(child)) => break child,
-                Ok(Err(status)) if status.code().is_some_and(|code| code != 0) => {
-                    let text = format!("the daemon did not start again, {}", status_text(status));
-                    write(LogLevel::Error, text);
-                    return Err(ExitCode::FAILURE);
-                }
-                Ok(Err(status)) => said = format!("it died again, {}", status_text(status)),
-                Err(error) => said = format!("it cannot be started ({error})"),
+                Ok(Err(ended)) => (status, said) = (ended, format!("pid {pid} died")),
+                Err(error) => said = format!("it cannot be started ({error}); the last one"),
             }
         };
     }

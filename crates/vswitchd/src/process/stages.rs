@@ -19,7 +19,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Error, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt, parent_id};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
@@ -88,6 +88,11 @@ impl Started {
         })
     }
 
+    /// Its number.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits until the process is ready, and gives it; its status if it ended before.
     pub(super) fn wait_ready(mut self) -> Result<Result<Child, ExitStatus>, Error> {
         let mut output = self.child.stdout.take().expect("it is a pipe");
@@ -96,6 +101,12 @@ impl Started {
             _ => Ok(Ok(self.child)),
         }
     }
+}
+
+/// The status of a process that failed and has said why.
+pub(super) fn failure(status: ExitStatus) -> Option<ExitCode> {
+    let code = status.code().filter(|code| *code != 0)?;
+    Some(ExitCode::from(u8::try_from(code).unwrap_or(1)))
 }
 
 /// What a status says, as messages have it.

@@ -13,6 +13,8 @@ use thalweg_vswitchd::vlog::{LogLevel, VLOG_COMMANDS, modules};
 pub(crate) const FAILS: &str = "fails";
 /// A name of a database for a daemon that crashes before it is ready.
 pub(crate) const CRASHES: &str = "crashes";
+/// A name of a database for a daemon that is ready when the command `ready` says so.
+pub(crate) const WAITS: &str = "waits";
 
 /// Runs it, with the arguments of this process.
 pub(crate) fn run() -> ExitCode {
@@ -25,6 +27,8 @@ pub(crate) fn run() -> ExitCode {
     commands.add(&[
         ControlCommand::new("exit", "[--cleanup]", 0, 1),
         ControlCommand::new("log", "text", 1, 1),
+        ControlCommand::new("ready", "", 0, 0),
+        ControlCommand::new("stall", "", 0, 0),
     ]);
     let (wake, woken) = channel();
     // The main loop outlives the threads that wake it, but for the last moment.
@@ -43,8 +47,11 @@ pub(crate) fn run() -> ExitCode {
     }
     let log = process.log.clone();
     let mut must_exit = false;
+    let mut is_ready = options.database() != WAITS;
     while !must_exit && !process.should_exit() {
-        process.ready();
+        if is_ready {
+            process.ready();
+        }
         woken.recv().expect("the process has the waker");
         while let Some(command) = process.control.next_command() {
             let request = &command.request;
@@ -58,6 +65,13 @@ pub(crate) fn run() -> ExitCode {
                     log.write(modules::VSWITCHD, LogLevel::Info, text);
                     Ok(String::new())
                 }
+                "ready" => {
+                    is_ready = true;
+                    Ok(String::new())
+                }
+                "stall" => loop {
+                    std::thread::park();
+                },
                 _ => log.handle(request).expect("there are no others"),
             };
             command.reply(reply);

@@ -126,9 +126,29 @@ impl Fixture {
         Running::new(command)
     }
 
+    /// Runs a script, for which the daemon is `ovs-vswitchd`.
+    pub(crate) fn script(&self, script: &str) -> Said {
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = std::env::current_exe().expect("it runs");
+        let link = folder.path().join("ovs-vswitchd");
+        std::os::unix::fs::symlink(program, link).expect("it is made");
+        let path = std::env::var("PATH").expect("it is set");
+        let mut command = self.command("sh".as_ref(), &["-c", script]);
+        command
+            .env("PATH", format!("{}:{path}", folder.path().display()))
+            .env(AS_DAEMON, "1");
+        Running::new(command).wait()
+    }
+
     /// Starts Open vSwitch's own daemon.
     pub(crate) fn spawn_real(&self, arguments: &[&str]) -> Running {
         Running::new(self.command("ovs-vswitchd".as_ref(), arguments))
+    }
+
+    /// Asks a daemon to do nothing for ever.
+    pub(crate) fn stall(&self, socket: &Path) -> Running {
+        let target = socket.to_str().expect("it is text");
+        Running::new(self.command("ovs-appctl".as_ref(), &["-t", target, "stall"]))
     }
 
     /// Runs a program of Open vSwitch.

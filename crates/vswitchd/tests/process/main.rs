@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
 
-use crate::fixture::{AS_DAEMON, Fixture, Said, wait_until};
+use crate::fixture::{AS_DAEMON, Fixture, Running, Said, wait_until};
 
 /// The usual arguments, as Open vSwitch's tests give them.
 const USUAL: [&str; 5] = [
@@ -29,14 +29,23 @@ fn main() -> ExitCode {
         return daemon::run();
     }
     type Test = (&'static str, fn());
-    let tests: [Test; 13] = [
+    let tests: [Test; 17] = [
         ("it_goes_into_the_background", it_goes_into_the_background),
         ("it_stays_in_the_foreground", it_stays_in_the_foreground),
         ("modules_are_those_of_debian", modules_are_those_of_debian),
         ("one_daemon_runs_at_a_time", one_daemon_runs_at_a_time),
         ("real_one_keeps_it_out", real_one_keeps_it_out),
+        ("of_many_one_goes_on", of_many_one_goes_on),
+        (
+            "debians_scripts_start_and_stop_it",
+            debians_scripts_start_and_stop_it,
+        ),
         ("a_pidfile_can_be_taken_over", a_pidfile_can_be_taken_over),
         ("signals_end_it", signals_end_it),
+        (
+            "a_second_signal_ends_it_at_once",
+            a_second_signal_ends_it_at_once,
+        ),
         (
             "what_nohup_ignored_stays_ignored",
             what_nohup_ignored_stays_ignored,
@@ -44,6 +53,10 @@ fn main() -> ExitCode {
         ("the_log_rotates", the_log_rotates),
         ("failures_reach_the_user", failures_reach_the_user),
         ("the_monitor_starts_it_again", the_monitor_starts_it_again),
+        (
+            "what_ends_early_ends_its_monitor",
+            what_ends_early_ends_its_monitor,
+        ),
         (
             "the_control_socket_has_a_path",
             the_control_socket_has_a_path,
@@ -101,7 +114,7 @@ fn it_goes_into_the_background() {
     assert!(
         fixture
             .log()
-            .contains("|unixctl(control)|DBG|received request vlog/list[], id=0")
+            .contains("|unixctl|DBG|received request vlog/list[], id=0")
     );
     exit(&fixture);
     assert_eq!(fixture.files(), ["ovs-vswitchd.log"]);
@@ -202,6 +215,45 @@ fn real_one_keeps_it_out() {
     exit(&fixture);
 }
 
+fn of_many_one_goes_on() {
+    let fixture = Fixture::new();
+    // One that was left behind makes the start longer.
+    std::fs::write(fixture.path("ovs-vswitchd.pid"), "1\n").expect("it is written");
+    let running: Vec<Running> = (0..12).map(|_| fixture.spawn(&USUAL)).collect();
+    let codes: Vec<Option<i32>> = running.into_iter().map(|one| one.wait().code()).collect();
+    let count = |code| codes.iter().filter(|one| **one == Some(code)).count();
+    assert_eq!((count(0), count(1)), (1, 11), "{codes:?}");
+    exit(&fixture);
+    assert_eq!(fixture.files(), ["ovs-vswitchd.log"]);
+}
+
+fn debians_scripts_start_and_stop_it() {
+    let fixture = Fixture::new();
+    let script = ". /usr/share/openvswitch/scripts/ovs-lib; DAEMON_CWD=$OVS_RUNDIR
+        start_daemon 0 '' ovs-vswitchd || exit 3
+        daemon_is_running ovs-vswitchd || exit 4
+        daemon_status ovs-vswitchd; stop_daemon ovs-vswitchd";
+    let said = fixture.script(script);
+    assert_eq!(said.code(), Some(0), "{}{}", said.output, said.errors);
+    let lines: Vec<&str> = said.output.lines().collect();
+    let [started, running, ended] = lines[..] else {
+        panic!("{lines:?}");
+    };
+    assert!(started.starts_with("Starting ovs-vswitchd"), "{started}");
+    let pid = running.strip_prefix("ovs-vswitchd is running with pid ");
+    let pid = pid.expect("it says so");
+    assert!(
+        ended.starts_with(&format!("Exiting ovs-vswitchd ({pid})")),
+        "{ended}"
+    );
+    assert_eq!(fixture.read_pid(), None);
+    // Debian has a monitor.
+    let log = fixture.log();
+    let last = log.lines().last().expect("a line");
+    assert!(last.contains("|daemon_unix(monitor)|INFO|"), "{last}");
+    assert!(last.ends_with("exit status 0, exiting"), "{last}");
+}
+
 fn a_pidfile_can_be_taken_over() {
     let fixture = Fixture::new();
     fixture.daemon(&USUAL);
@@ -235,6 +287,27 @@ fn signals_end_it() {
         assert!(fixture.log().ends_with(&line), "{}", fixture.log());
         assert_eq!(fixture.files(), ["ovs-vswitchd.log"]);
     }
+}
+
+fn a_second_signal_ends_it_at_once() {
+    let fixture = Fixture::new();
+    let running = fixture.spawn(&["--pidfile", "--log-file", "-vunixctl"]);
+    fixture.wait_ready();
+    let socket = fixture.path(&format!("ovs-vswitchd.{}.ctl", running.pid()));
+    let asked = fixture.stall(&socket);
+    wait_until("it stalls", || {
+        fixture.log().contains("received request stall")
+    });
+    running.kill("TERM");
+    running.kill("INT");
+    // Both may be there when the first is looked at.
+    let signal = running.wait().status.signal();
+    assert!(matches!(signal, Some(2 | 15)), "{signal:?}");
+    assert_ne!(asked.wait().code(), Some(0));
+    // The next daemon removes what is left.
+    fixture.daemon(&USUAL);
+    exit(&fixture);
+    assert!(fixture.read_pid().is_none());
 }
 
 fn what_nohup_ignored_stays_ignored() {
@@ -338,6 +411,30 @@ fn the_monitor_starts_it_again() {
         last.contains(text) && last.ends_with("killed (Terminated), exiting"),
         "{last}"
     );
+}
+
+fn what_ends_early_ends_its_monitor() {
+    let fixture = Fixture::new();
+    let waiting = fixture.spawn(&[&USUAL[..], &["--monitor", daemon::WAITS]].concat());
+    fixture.wait_ready();
+    assert!(fixture::is_running(waiting.pid()));
+    ask(&fixture, &["ready"]);
+    assert_eq!(waiting.wait().code(), Some(0));
+    let first = fixture.pid();
+    let monitor = fixture::parent(first);
+    fixture::kill(first, "ABRT");
+    wait_until("another is there", || {
+        fixture.read_pid().is_some_and(|pid| pid != first)
+    });
+    fixture.wait_ready();
+    // It is not ready, and must not be started once more.
+    fixture::kill(fixture.pid(), "TERM");
+    wait_until("both end", || {
+        fixture.read_pid().is_none() && !fixture::is_running(monitor)
+    });
+    let log = fixture.log();
+    let last = log.lines().last().expect("a line");
+    assert!(last.ends_with("killed (Terminated), exiting"), "{last}");
 }
 
 fn the_control_socket_has_a_path() {
