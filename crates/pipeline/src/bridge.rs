@@ -20,13 +20,16 @@
 //!
 //! 1. The upper half of `in_port` is the bridge that a walk is in.
 
+use std::sync::Arc;
+
+use thalweg_classifier::Version;
 use thalweg_packet::{PortId, standard as f};
 
 use crate::action::{Action, Actions, GroupId, Output, TableId, Write};
-use crate::change::{Operation, Revision, Selector, Target};
-use crate::flow::{Flow, Group};
+use crate::change::{Change, Operation, Revision, Selector, Target};
+use crate::flow::{Flow, Group, PortState};
 use crate::interpret::Continuation;
-use crate::mac::Station;
+use crate::mac::{MacMove, Station};
 use crate::matching::Match;
 use crate::pipeline::Pipeline;
 
@@ -55,11 +58,13 @@ impl BridgeId {
         GroupId(u64::from(self.0) << 32 | u64::from(number))
     }
 
+    /// The port of the bridge that has this number in its own.
     fn move_port(self, port: PortId) -> PortId {
         self.port(port.0 as u16)
     }
 
-    fn move_actions(self, actions: &[Action]) -> Actions {
+    /// The same actions in the bridge.
+    pub fn move_actions(self, actions: &[Action]) -> Actions {
         actions
             .iter()
             .map(|action| self.move_action(action))
@@ -99,7 +104,8 @@ impl BridgeId {
         }
     }
 
-    fn move_match(self, matching: &Match) -> Match {
+    /// The same match in the bridge.
+    pub fn move_match(self, matching: &Match) -> Match {
         let mut moved = Match::default();
         for term in matching.terms() {
             let mut term = *term;
@@ -118,6 +124,63 @@ impl Pipeline {
     /// Whether its ports and tables belong to bridges.
     pub fn has_bridges(&self) -> bool {
         self.config.bridges
+    }
+
+    /// The bridge that a port belongs to: 0 where there are none.
+    pub fn bridge_of(&self, port: PortId) -> BridgeId {
+        match self.config.bridges {
+            true => BridgeId::of_port(port),
+            false => BridgeId::default(),
+        }
+    }
+
+    /// The ports of a bridge at a version, in the order of their numbers; without bridges, all.
+    pub fn ports_of(
+        &self,
+        bridge: BridgeId,
+        version: Version,
+    ) -> impl Iterator<Item = (PortId, PortState)> {
+        let range = match self.config.bridges {
+            true => bridge.port(0)..=bridge.port(u16::MAX),
+            false => PortId(0)..=PortId(u32::MAX),
+        };
+        let known = self.ports.range(range);
+        known.filter_map(move |(id, history)| Some((*id, *history.at(version)?)))
+    }
+
+    /// The groups of a bridge at a version, in the order of their numbers.
+    pub fn groups_of(
+        &self,
+        bridge: BridgeId,
+        version: Version,
+    ) -> impl Iterator<Item = &Arc<Group>> {
+        let known = self.groups.range(bridge.group(0)..=bridge.group(u32::MAX));
+        known.filter_map(move |(_, history)| history.at(version))
+    }
+
+    /// The change that leaves nothing of a bridge: no rules, groups, ports, stations, limits of
+    /// tables and settings of its own.
+    pub fn removal_of(&self, bridge: BridgeId) -> Change {
+        let version = self.version();
+        let groups = self.groups_of(bridge, version).map(|group| group.id);
+        let ports = self.ports_of(bridge, version).map(|(port, _)| port);
+        let stations = self.macs.stations(version).map(|(station, _)| station);
+        let gone = stations.filter(|station| station.bridge == bridge);
+        let gone = gone.map(|station| MacMove {
+            station,
+            port: None,
+        });
+        let tables = self.limited_tables();
+        let tables = tables.filter(|table| table.bridge() == bridge);
+        let mut operations = vec![
+            Operation::Delete(Selector::default().in_bridge(bridge)),
+            Operation::MoveMacs(gone.collect()),
+            Operation::SetMisses(bridge, Arc::default()),
+        ];
+        operations.extend(groups.map(Operation::DeleteGroup));
+        operations.extend(ports.map(Operation::DeletePort));
+        operations.extend(tables.map(|table| Operation::LimitTable(table, Arc::default())));
+        Change { operations }
     }
 }
 
@@ -194,13 +257,25 @@ impl Group {
 
 impl Selector {
     /// The rules of another bridge that are as these. All tables are all of the bridge's.
-    fn in_bridge(&self, bridge: BridgeId) -> Selector {
+    pub fn in_bridge(&self, bridge: BridgeId) -> Selector {
         Selector {
             table: self.table.map(|table| bridge.table(table.number())),
             bridge,
             matching: bridge.move_match(&self.matching),
             ..self.clone()
         }
+    }
+}
+
+impl Target {
+    /// The same target in another bridge.
+    pub fn in_bridge(&self, bridge: BridgeId) -> Target {
+        let output = self.output.clone().map(|output| match output {
+            Output::Port(port) => Output::Port(bridge.move_port(port)),
+            output => output,
+        });
+        let group = self.group.map(|group| bridge.group(group.number()));
+        Target { output, group }
     }
 }
 
@@ -225,13 +300,7 @@ impl Operation {
             })),
             Operation::Delete(selector) => Operation::Delete(selector.in_bridge(bridge)),
             Operation::DeleteLeading(selector, target) => {
-                let output = target.output.clone().map(|output| match output {
-                    Output::Port(port) => Output::Port(bridge.move_port(port)),
-                    output => output,
-                });
-                let group = target.group.map(|group| bridge.group(group.number()));
-                let target = Target { output, group };
-                Operation::DeleteLeading(selector.in_bridge(bridge), target)
+                Operation::DeleteLeading(selector.in_bridge(bridge), target.in_bridge(bridge))
             }
             Operation::DeleteAll => Operation::Delete(Selector::default().in_bridge(bridge)),
             Operation::SetGroup(group) => Operation::SetGroup(group.in_bridge(bridge)),

@@ -142,6 +142,11 @@ impl Pipeline {
         self.limits.tables.get(&table).map(|known| &known.limit)
     }
 
+    /// The tables that have a limit.
+    pub(crate) fn limited_tables(&self) -> impl Iterator<Item = TableId> {
+        self.limits.tables.keys().copied()
+    }
+
     /// How many rules a table has at the newest version, published or not.
     pub fn rules_of_table(&self, table: TableId) -> usize {
         let count = self.limits.counts.get(table.index());

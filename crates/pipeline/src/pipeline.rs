@@ -392,6 +392,12 @@ impl Pipeline {
         known.map(|(id, table)| (*id, table.lookups, table.matches))
     }
 
+    /// Lets the tables of a bridge count their lookups from zero.
+    pub fn reset_table_counters(&mut self, bridge: BridgeId) {
+        self.table_counters
+            .retain(|table, _| table.bridge() != bridge);
+    }
+
     /// A group at a version.
     pub fn group(&self, id: GroupId, version: Version) -> Option<&Arc<Group>> {
         self.groups.get(&id)?.at(version)

@@ -776,13 +776,12 @@ impl<'a, O: Observer> Walk<'a, O> {
         let (in_port, bridge) = (self.in_port(), self.bridge());
         self.ask(Input::AllPorts);
         let pipeline = self.pipeline;
-        let is_here = |port| !pipeline.config.bridges || BridgeId::of_port(port) == bridge;
         let mut is_sent = false;
-        for (port, state) in pipeline.ports(self.version) {
+        for (port, state) in pipeline.ports_of(bridge, self.version) {
             if !self.spend(1) {
                 return;
             }
-            if port != in_port && is_here(port) && is_chosen(state) {
+            if port != in_port && is_chosen(state) {
                 match state.peer {
                     Some(peer) => self.cross(peer),
                     None => self.emit(Effect::Output(port)),

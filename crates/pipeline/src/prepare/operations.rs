@@ -212,7 +212,8 @@ impl Pipeline {
         }
         let rules = former.as_ref().and_then(|former| former.rules);
         self.note(Done::Limit(table, former));
-        self.install_limit(table, Some(limit.clone()));
+        let is_usual = **limit == TableLimit::default();
+        self.install_limit(table, (!is_usual).then(|| limit.clone()));
         rules != limit.rules
     }
 
