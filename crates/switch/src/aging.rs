@@ -71,6 +71,11 @@ impl Aging {
         moves
     }
 
+    /// Forgets the stations of a bridge.
+    pub(crate) fn forget_bridge(&mut self, bridge: BridgeId) {
+        self.seen.retain(|station, _| station.bridge != bridge);
+    }
+
     /// Forgets the stations behind a port that is gone.
     pub(crate) fn forget_port(&mut self, port: PortId) -> Vec<MacMove> {
         self.forget(|_, (at, _)| *at == port)
@@ -113,7 +118,6 @@ impl Aging {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use thalweg_pipeline::BridgeId;
 
     fn station(mac: u64) -> Station {
         Station {

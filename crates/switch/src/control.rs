@@ -180,9 +180,9 @@ impl Switch {
     /// Reports of ended rules that asked for it, since the last call; none where OpenFlow
     /// drives the switch, which tells its controllers.
     pub fn take_removals(&mut self) -> Vec<Removal> {
-        match self.desk {
-            Some(_) => Vec::new(),
-            None => self.collect_removals(),
+        match self.desks.is_empty() {
+            true => self.collect_removals(),
+            false => Vec::new(),
         }
     }
 
@@ -275,6 +275,9 @@ impl Switch {
             }
         }
         self.drain_exchanges();
+        if !delta.ports.is_empty() {
+            self.desks.note_ports();
+        }
         self.trainer.note_change();
         Ok(Arc::unwrap_or_clone(delta))
     }
@@ -314,7 +317,7 @@ impl Switch {
         self.upkeep.conclude(&pipeline, &delta, &over, made_at);
         drop(pipeline);
         let now = self.now();
-        let pinned = self.desk.as_mut().and_then(|desk| desk.oldest_pinned(now));
+        let pinned = self.desks.oldest_pinned(now);
         let oldest = pinned.map_or(delta.version, |pinned| pinned.min(delta.version));
         steps::reclaim(&shared.pipeline, oldest);
     }
@@ -444,6 +447,7 @@ impl Switch {
 
     fn handle_port(&mut self, port: PortId, status: PortStatus) {
         self.links.insert(port, status);
+        self.desks.note_ports();
         let change = match status {
             PortStatus::Finished => {
                 self.open_sources.retain(|open| *open != port);

@@ -18,6 +18,7 @@ mod long_work;
 mod message;
 mod openflow;
 mod p4;
+mod patches;
 mod plugging;
 mod port_settings;
 mod ports;
@@ -46,6 +47,7 @@ pub use openflow::{OpenFlowCounters, OpenFlowIdentity, OpenFlowPlane, OpenFlowTa
 pub use p4::{
     P4Burst, P4Clock, P4Config, P4Forwarder, P4Plane, P4PlaneConfig, P4Switch, P4Totals, P4Waker,
 };
+pub use port_settings::PortIdentity;
 pub use ports::SwitchPort;
 pub use removal::{Removal, RemovalReason};
 pub use replace::replacement;

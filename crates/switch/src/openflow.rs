@@ -1,5 +1,8 @@
 //! OpenFlow's view of a switch: what connections ask for, as changes of the pipeline.
 //!
+//! Each bridge has a plane of its own, which sees and changes nothing of the others; without
+//! bridges there is one, of bridge 0.
+//!
 //! ```text
 //!   server's thread                          the switch's owner, in Switch::poll
 //!     OpenFlowPlane: Target  -- calls -->      Desk: changes, counts, packets
@@ -19,38 +22,36 @@ mod changes;
 mod convert;
 mod cursor;
 mod desk;
+mod desks;
 mod groups;
+mod numbering;
 mod packets;
 mod pausing;
 mod plane;
 mod statistics;
 mod tables;
 
-use std::collections::BTreeMap;
-
 use thalweg_openflow::message::switch::Description;
-use thalweg_packet::PortId;
+use thalweg_pipeline::{BridgeId, Change, Miss, Misses, Operation};
 
-pub(crate) use desk::Desk;
 pub use desk::OpenFlowCounters;
+pub(crate) use desks::Desks;
 pub use plane::OpenFlowPlane;
 pub use tables::OpenFlowTable;
 
 use crate::Switch;
 
-/// What the switch tells of itself.
+/// What a bridge tells of itself.
 #[derive(Clone, Debug)]
 pub struct OpenFlowIdentity {
     /// The datapath's number.
     pub datapath_id: u64,
     /// Texts that describe it.
     pub description: Description,
-    /// The ports' names; others are called `port` and their number.
-    pub port_names: BTreeMap<PortId, String>,
 }
 
 impl OpenFlowIdentity {
-    /// The identity of a switch with this number and name.
+    /// The identity of a bridge with this number and name.
     pub fn new(datapath_id: u64, name: &str) -> OpenFlowIdentity {
         OpenFlowIdentity {
             datapath_id,
@@ -61,25 +62,37 @@ impl OpenFlowIdentity {
                 serial: "None".to_owned(),
                 datapath: name.to_owned(),
             },
-            port_names: BTreeMap::new(),
         }
     }
 }
 
 impl Switch {
-    /// Lets OpenFlow drive the switch: returns what connections talk to. Its calls are
-    /// answered in [`Switch::poll`].
+    /// Lets OpenFlow drive a bridge: returns what connections talk to. Its calls are answered
+    /// in [`Switch::poll`]. A switch without bridges is bridge 0.
     ///
-    /// From then on, packets for controllers and reports of ended rules go there. A second
-    /// call ends the first plane.
-    pub fn open_flow(&mut self, identity: OpenFlowIdentity) -> OpenFlowPlane {
-        let (desk, plane) = plane::connect(self, identity);
-        self.desk = Some(desk);
+    /// From then on, packets for controllers and reports of ended rules go to the planes of
+    /// their bridges. A second call for a bridge ends its first plane; meters and what is
+    /// known of tables and groups stay.
+    pub fn open_flow(&mut self, bridge: BridgeId, identity: OpenFlowIdentity) -> OpenFlowPlane {
+        let (desk, plane) = plane::connect(self, bridge, identity);
+        self.desks.insert(desk);
+        self.desks.note_ports();
         plane
     }
 
-    /// Ends the plane: its calls fail from then on.
-    pub fn close_openflow(&mut self) {
-        self.desk = None;
+    /// Ends the plane of a bridge: its calls fail from then on. Rules and groups stay; packets
+    /// without a rule are no longer sent to controllers, unless a message said so of a table.
+    pub fn close_openflow(&mut self, bridge: BridgeId) {
+        let Some(desk) = self.desks.remove(bridge) else {
+            return;
+        };
+        if desk.misses.others != Miss::Drop {
+            let misses = Misses {
+                others: Miss::Drop,
+                tables: desk.misses.tables,
+            };
+            self.apply(&Change::one(Operation::SetMisses(bridge, misses.into())))
+                .expect("tables can do each");
+        }
     }
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use thalweg_io::{BURST, Port, PortCounters, PortStatus};
 use thalweg_packet::PortId;
-use thalweg_pipeline::Change;
+use thalweg_pipeline::{BridgeId, Change};
 
 use crate::message::{Answer, Command};
 use crate::ports::{Attached, Route, SwitchPort};
@@ -49,12 +49,17 @@ impl Plugs {
             packets_per_worker,
         }
     }
+
+    /// Forgets what a removed port counted.
+    pub(crate) fn forget(&mut self, number: PortId) {
+        self.former.remove(&number);
+    }
 }
 
 impl Switch {
     /// Whether the switch has a port with this number; false if its interface is gone.
     pub fn has_port(&self, number: PortId) -> bool {
-        self.routes.find(number).is_some()
+        self.routes.find(number).is_some() || self.patches.contains(number)
     }
 
     /// Adds a port. The existing rules answer its packets.
@@ -90,7 +95,9 @@ impl Switch {
             attachment,
             ..Attached::new(number, self.settings.wrap(number, port), status)
         };
-        let announced = Change::one(announcement(&attached, self.settings.is_down(number)));
+        let settings = (self.settings.is_down(number), self.settings.floods(number));
+        let announced = Change::one(announcement(&attached, settings));
+        self.links.insert(number, status);
         let route = Route {
             attachment,
             ..vacancy
@@ -112,24 +119,55 @@ impl Switch {
 
     /// Removes a port; returns whether it existed. It is closed when this returns.
     pub fn detach(&mut self, number: PortId) -> bool {
-        let Some(route) = self.routes.find(number) else {
+        if self.routes.find(number).is_none() {
             return false;
-        };
-        self.open_sources.retain(|open| *open != number);
+        }
         // A station learned behind it later would never be forgotten.
         self.moves.retain(|moved| moved.port != Some(number));
         let gone = self.upkeep.port_gone(number);
         self.apply_own(&gone, &[]);
-        self.settle();
-        self.set_routes(self.routes.without(number));
-        self.drain_exchanges(); // Invariant 1.
-        self.tell(route.worker, Command::Detach(route.place));
-        if let Answer::Detached(port) = self.next_answer() {
-            let counters = port.port.counters();
-            self.plugs.former.entry(number).or_default().add(&counters);
-        }
-        self.plugs.counters.detached += 1;
+        self.unplug(&[number]);
         true
+    }
+
+    /// Removes all that a bridge has in one change: rules, groups, ports, stations and
+    /// settings. Its plane ends. Its ports are closed when this returns.
+    pub fn remove_bridge(&mut self, bridge: BridgeId) {
+        self.close_openflow(bridge);
+        self.moves.retain(|moved| moved.station.bridge != bridge);
+        self.upkeep.forget_bridge(bridge);
+        let pipeline = self.pipeline();
+        let removal = pipeline.removal_of(bridge);
+        let ports = pipeline.ports_of(bridge, pipeline.version());
+        let ports: Vec<PortId> = ports.map(|(port, _)| port).collect();
+        drop(pipeline);
+        self.apply_own(&removal, &[]);
+        self.unplug(&ports);
+        self.forget_patches(bridge);
+        ports.into_iter().for_each(|port| self.forget_port(port));
+        let mut pipeline = self.shared.pipeline.write();
+        pipeline.reset_table_counters(bridge);
+    }
+
+    /// Closes the devices of ports that the pipeline has no more.
+    fn unplug(&mut self, numbers: &[PortId]) {
+        self.settle();
+        let routes = numbers
+            .iter()
+            .filter_map(|number| Some((*number, self.routes.find(*number)?)));
+        let routes: Vec<(PortId, Route)> = routes.collect();
+        self.set_routes(self.routes.without(numbers));
+        self.drain_exchanges(); // Invariant 1.
+        for (number, route) in routes {
+            self.open_sources.retain(|open| *open != number);
+            self.links.remove(&number);
+            self.tell(route.worker, Command::Detach(route.place));
+            if let Answer::Detached(port) = self.next_answer() {
+                let counters = port.port.counters();
+                self.plugs.former.entry(number).or_default().add(&counters);
+            }
+            self.plugs.counters.detached += 1;
+        }
     }
 
     /// Sets the limits. If a new limit is lower than the current count, nothing is removed,

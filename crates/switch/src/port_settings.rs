@@ -1,28 +1,34 @@
-//! What was set of ports: whether they are down, receive and send.
+//! What was set of ports: what they are called, and what they are kept from.
 //!
-//! 1. A setting stays when its port leaves, and holds for the next one with its number.
+//! 1. A setting stays when its port leaves, and holds for the next one with its number, until
+//!    it is forgotten ([`Switch::forget_port`]).
+//! 2. Configuration is OpenFlow's bits (`OFPPC_*`), whether a controller or the switch's owner
+//!    set them.
 
 use std::collections::BTreeMap;
 
 use thalweg_io::{Block, BlockPort, Port};
+use thalweg_openflow::message::port::config;
 use thalweg_packet::PortId;
+use thalweg_pipeline::{Change, Operation, PortState};
 
-/// What a port is kept from; nothing at first.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct PortSetting {
-    /// It is down: neither receives nor sends.
-    pub(crate) is_down: bool,
-    /// What it receives is dropped.
-    pub(crate) drops_received: bool,
-    /// What it should send is dropped.
-    pub(crate) drops_sent: bool,
+use crate::switch::Switch;
+
+/// What OpenFlow tells of a port besides its number.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PortIdentity {
+    /// Its name.
+    pub name: String,
+    /// Its Ethernet address; if there is none, one is made of the datapath and the number.
+    pub address: Option<[u8; 6]>,
 }
 
 /// The settings of all ports.
 #[derive(Debug, Default)]
 pub(crate) struct PortSettings {
     blocks: BTreeMap<PortId, Block>,
-    settings: BTreeMap<PortId, PortSetting>,
+    configs: BTreeMap<PortId, u32>,
+    identities: BTreeMap<PortId, PortIdentity>,
 }
 
 impl PortSettings {
@@ -34,27 +40,98 @@ impl PortSettings {
         Box::new(port)
     }
 
-    /// Sets what a port is kept from. Workers see it with their next burst.
-    pub(crate) fn set(&mut self, number: PortId, setting: PortSetting) {
-        self.settings.insert(number, setting);
-        self.put(number);
+    /// The configuration bits of a port; none at first.
+    pub(crate) fn config(&self, number: PortId) -> u32 {
+        self.configs.get(&number).copied().unwrap_or(0)
     }
 
     /// Whether a port was taken down.
     pub(crate) fn is_down(&self, number: PortId) -> bool {
-        let setting = self.settings.get(&number);
-        setting.is_some_and(|setting| setting.is_down)
+        self.config(number) & config::PORT_DOWN != 0
+    }
+
+    /// Whether flooded packets go to a port.
+    pub(crate) fn floods(&self, number: PortId) -> bool {
+        self.config(number) & config::NO_FLOOD == 0
+    }
+
+    /// Whether a port receives.
+    pub(crate) fn receives(&self, number: PortId) -> bool {
+        self.config(number) & (config::PORT_DOWN | config::NO_RECV) == 0
+    }
+
+    /// Whether a port sends.
+    pub(crate) fn sends(&self, number: PortId) -> bool {
+        self.config(number) & (config::PORT_DOWN | config::NO_FWD) == 0
+    }
+
+    /// What a port is called, if that was set.
+    pub(crate) fn identity(&self, number: PortId) -> Option<&PortIdentity> {
+        self.identities.get(&number)
+    }
+
+    /// Forgets what was set of a port that has left.
+    pub(crate) fn forget(&mut self, number: PortId) {
+        self.blocks.remove(&number);
+        self.configs.remove(&number);
+        self.identities.remove(&number);
+    }
+
+    /// Sets configuration bits. Workers see it with their next burst.
+    fn set_config(&mut self, number: PortId, bits: u32, mask: u32) {
+        let known = self.configs.entry(number).or_default();
+        *known = *known & !mask | bits & mask;
+        self.put(number);
     }
 
     fn put(&self, number: PortId) {
-        let setting = self.settings.get(&number).copied().unwrap_or_default();
         if let Some(block) = self.blocks.get(&number) {
-            let PortSetting {
-                is_down,
-                drops_received,
-                drops_sent,
-            } = setting;
-            block.set(is_down || drops_received, is_down || drops_sent);
+            block.set(!self.receives(number), !self.sends(number));
+        }
+    }
+}
+
+impl Switch {
+    /// Names a port, which may come later, and gives it an Ethernet address. Controllers are
+    /// told in the next poll.
+    pub fn set_port_identity(&mut self, port: PortId, identity: PortIdentity) {
+        self.settings.identities.insert(port, identity);
+        self.desks.note_ports();
+    }
+
+    /// Sets the bits of a port's configuration (`OFPPC_*`) that are in `mask`, as a controller
+    /// does with a port-mod. Other ports follow when this returns.
+    pub fn set_port_config(&mut self, port: PortId, bits: u32, mask: u32) {
+        self.settings.set_config(port, bits, mask);
+        self.desks.note_ports();
+        self.follow_port(port);
+        self.follow_peer_of(port);
+        self.meet_workers();
+    }
+
+    /// Forgets what was set of a port that has left, and what it counted: the next one with its
+    /// number is a new port. Does nothing for a port that is there.
+    pub fn forget_port(&mut self, port: PortId) {
+        if !self.has_port(port) {
+            self.settings.forget(port);
+            self.links.remove(&port);
+            self.plugs.forget(port);
+        }
+    }
+
+    /// Has the pipeline know of a port what is set of it and what its link is.
+    pub(crate) fn follow_port(&mut self, port: PortId) {
+        let pipeline = self.pipeline();
+        let known = pipeline.port(port, pipeline.version());
+        drop(pipeline);
+        let Some(known) = known else { return };
+        let state = PortState {
+            is_up: self.is_port_up(port) && !self.settings.is_down(port),
+            floods: self.settings.floods(port),
+            peer: self.way_through(port),
+        };
+        if state != known {
+            self.apply_own(&Change::one(Operation::SetPort(port, state)), &[]);
         }
     }
 }

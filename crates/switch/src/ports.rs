@@ -3,6 +3,7 @@
 //! Ports come and go while the switch runs (`plugging.rs`). A place at a worker stays when its
 //! port has left, since packets in flight from other workers name places.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use thalweg_io::{NullPort, Port, PortStatus};
@@ -309,7 +310,7 @@ impl Routes {
 
     /// The same routes with one more port.
     pub(crate) fn with(&self, number: PortId, route: Route) -> Routes {
-        let mut routes = self.without(number);
+        let mut routes = self.without(&[number]);
         let index = routes
             .by_number
             .partition_point(|(known, _)| *known < number);
@@ -317,9 +318,13 @@ impl Routes {
         routes
     }
 
-    /// The same routes without a port.
-    pub(crate) fn without(&self, number: PortId) -> Routes {
-        let others = self.by_number.iter().filter(|(known, _)| *known != number);
+    /// The same routes without some ports.
+    pub(crate) fn without(&self, numbers: &[PortId]) -> Routes {
+        let gone: BTreeSet<PortId> = numbers.iter().copied().collect();
+        let others = self
+            .by_number
+            .iter()
+            .filter(|(known, _)| !gone.contains(known));
         Routes {
             by_number: others.copied().collect(),
         }
@@ -354,7 +359,7 @@ mod tests {
             (worker, place)
         };
         assert_eq!(vacancy(&routes), (1, 1));
-        let without = routes.without(PortId(7)).without(PortId(1));
+        let without = routes.without(&[PortId(7), PortId(1)]);
         assert_eq!((without.count_at(0), without.count_at(1)), (1, 1));
         assert_eq!(vacancy(&without), (0, 0));
         let again = without.with(PortId(8), without.vacancy(2));

@@ -38,7 +38,8 @@ use crate::control::Unsettled;
 use crate::doorbell::Doorbell;
 use crate::exchange::Exchange;
 use crate::message::{Answer, Command, News, PacketIn};
-use crate::openflow::Desk;
+use crate::openflow::Desks;
+use crate::patches::Patches;
 use crate::plugging::{Plugs, packets_needed, status_at_first};
 use crate::port_settings::PortSettings;
 use crate::ports::{Attached, Routes, SwitchPort};
@@ -201,8 +202,10 @@ pub struct Switch {
     /// The ports' states, as far as workers told them.
     pub(crate) links: BTreeMap<PortId, PortStatus>,
     pub(crate) settings: PortSettings,
-    /// OpenFlow's side, if OpenFlow drives the switch.
-    pub(crate) desk: Option<Desk>,
+    /// The ends of patches, which have no device.
+    pub(crate) patches: Patches,
+    /// OpenFlow's side of the bridges that OpenFlow drives.
+    pub(crate) desks: Desks,
     packet_ins: Receiver<PacketIn>,
     attention: Sender<News>,
 }
@@ -283,7 +286,8 @@ impl Switch {
             open_sources: sources,
             links,
             settings,
-            desk: None,
+            patches: Patches::default(),
+            desks: Desks::default(),
             packet_ins,
             attention,
         };
@@ -377,9 +381,9 @@ impl Switch {
     /// Packets for the controller since the last call; none where OpenFlow drives the switch,
     /// which has controllers of its own.
     pub fn take_packet_ins(&mut self) -> Vec<PacketIn> {
-        match self.desk {
-            Some(_) => Vec::new(),
-            None => self.collect_packet_ins(),
+        match self.desks.is_empty() {
+            true => self.collect_packet_ins(),
+            false => Vec::new(),
         }
     }
 
@@ -421,7 +425,10 @@ fn begin(
     let mut pipeline = Pipeline::new(config.pipeline.clone());
     let mut upkeep = Upkeep::new(config.pipeline.stations);
     let announced = Change {
-        operations: ports.iter().map(|port| announcement(port, false)).collect(),
+        operations: ports
+            .iter()
+            .map(|port| announcement(port, (false, true)))
+            .collect(),
     };
     for change in [&announced, rules] {
         let delta = pipeline.apply(change, clock.now())?;
@@ -452,10 +459,10 @@ fn share_out(ports: Vec<Attached>, workers: usize) -> Vec<Vec<Attached>> {
 }
 
 /// The operation that tells the pipeline of a port.
-pub(crate) fn announcement(port: &Attached, is_taken_down: bool) -> Operation {
+pub(crate) fn announcement(port: &Attached, (is_taken_down, floods): (bool, bool)) -> Operation {
     let state = PortState {
         is_up: port.status == PortStatus::Up && !is_taken_down,
-        floods: true,
+        floods,
         peer: None,
     };
     Operation::SetPort(port.number, state)

@@ -100,6 +100,11 @@ impl Upkeep {
         }
     }
 
+    /// Forgets the stations of a bridge that is removed.
+    pub(crate) fn forget_bridge(&mut self, bridge: BridgeId) {
+        self.aging.forget_bridge(bridge);
+    }
+
     /// The change that sets whether a port is up; `None` if that is already known or the port
     /// is not.
     ///

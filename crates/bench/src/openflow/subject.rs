@@ -12,7 +12,7 @@ use thalweg_command::input;
 use thalweg_control::openflow::{OpenFlowConfig, OpenFlowServer};
 use thalweg_io::{CyclePort, NullPort, Port, PortCounters, PortStatus};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
-use thalweg_pipeline::{Change, text};
+use thalweg_pipeline::{BridgeId, Change, text};
 use thalweg_switch::{Interrupter, OpenFlowIdentity, Switch, SwitchConfig, SwitchPort};
 use thalweg_workload::{Flow, MicroCase};
 
@@ -175,7 +175,7 @@ impl Thalweg {
         let folder = tempfile::Builder::new()
             .prefix("thalweg-bench-openflow-")
             .tempdir()?;
-        let plane = switch.open_flow(OpenFlowIdentity::new(1, "bench"));
+        let plane = switch.open_flow(BridgeId(0), OpenFlowIdentity::new(1, "bench"));
         let socket = format!("punix:{}", folder.path().join("br0.mgmt").display());
         let config = OpenFlowConfig {
             listen: vec![socket.parse()?],
@@ -189,7 +189,7 @@ impl Thalweg {
             while !told.load(Ordering::Relaxed) {
                 switch.poll(POLL);
             }
-            switch.close_openflow();
+            switch.close_openflow(BridgeId(0));
             switch.stop();
         })?;
         Ok(Thalweg {

@@ -1,4 +1,4 @@
-//! Transactions, as changes of the pipeline.
+//! Transactions of one bridge's plane, as changes of the pipeline.
 //!
 //! ```text
 //!   transactions that wait together:  operations of all  -> one change, one publication
@@ -6,7 +6,9 @@
 //! ```
 //!
 //! 1. A transaction is one part of one change, so it is done whole or not at all.
-//! 2. What depends on groups is decided by the groups as the operations in front leave them.
+//! 2. Operations are made in the bridge's numbers and moved into the bridge in one place
+//!    ([`operations`]), so that none changes another bridge.
+//! 3. What depends on groups is decided by the groups as the operations in front leave them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,29 +28,31 @@ use thalweg_pipeline::{
 };
 
 use super::cursor::{stats_of, target};
+use super::desk::Desk;
 use super::groups::Overlay;
+use super::numbering::Numbering;
 use super::plane::TABLES;
 use super::statistics::MAX_METERS;
 use super::{convert, packets, tables};
-use crate::port_settings::PortSetting;
 use crate::switch::Switch;
 
 /// Most operations of one change, unless a transaction alone has more.
 const OPERATIONS: usize = 4_096;
 
-/// Does transactions; returns what became of each.
+/// Does transactions of a bridge's plane; returns what became of each.
 pub(super) fn make(
     switch: &mut Switch,
+    numbers: Numbering,
     transactions: &[Transaction],
 ) -> Vec<Result<Outcome, Failure>> {
     let mut results = Vec::with_capacity(transactions.len());
     let asked = transactions
         .iter()
         .map(|transaction| transaction.changes.len());
-    switch.settle_before_eviction(asked.sum());
+    switch.settle_before_eviction(numbers, asked.sum());
     while results.len() < transactions.len() {
         let first = results.len();
-        let batch = Batch::collect(switch, &transactions[first..]);
+        let batch = Batch::collect(switch, numbers, &transactions[first..]);
         batch.apply(switch, &transactions[first..], &mut results);
     }
     results
@@ -63,8 +67,8 @@ enum Last {
 }
 
 /// Transactions that take effect together.
-#[derive(Default)]
 struct Batch {
+    numbers: Numbering,
     operations: Vec<Operation>,
     /// By operation: the transaction, and its change.
     origins: Vec<(usize, usize)>,
@@ -77,14 +81,23 @@ struct Batch {
 }
 
 impl Batch {
-    fn collect(switch: &Switch, transactions: &[Transaction]) -> Batch {
-        let mut batch = Batch::default();
+    fn new(numbers: Numbering) -> Batch {
+        Batch {
+            numbers,
+            operations: Vec::new(),
+            origins: Vec::new(),
+            parts: Vec::new(),
+            last: Vec::new(),
+            refused: None,
+        }
+    }
+
+    fn collect(switch: &Switch, numbers: Numbering, transactions: &[Transaction]) -> Batch {
+        let mut batch = Batch::new(numbers);
         let pipeline = switch.pipeline();
-        let mut overlay = Overlay::new(&pipeline);
-        let tells_vacancy = switch
-            .desk
-            .as_ref()
-            .is_some_and(|desk| desk.tables.tells_vacancy());
+        let mut overlay = Overlay::new(&pipeline, numbers);
+        let desk = switch.desks.get(numbers.bridge);
+        let tells_vacancy = desk.is_some_and(|desk| desk.tables.tells_vacancy());
         for (number, transaction) in transactions.iter().enumerate() {
             let start = batch.operations.len();
             let is_alone = number > 0 && tells_vacancy;
@@ -159,11 +172,11 @@ impl Batch {
     ) {
         let mut outcomes: Vec<Outcome> = self.parts.iter().map(|_| Outcome::default()).collect();
         if let Some(delta) = delta {
-            switch.note_groups(delta);
+            switch.note_groups(self.numbers.bridge, delta);
             // Which operation a rule comes from is known where one transaction is alone.
             let is_alone = outcomes.len() == 1;
             let last_change = |number: usize| transactions[number].changes.len().saturating_sub(1);
-            let events = switch.flow_events(delta);
+            let events = switch.flow_events(self.numbers, delta);
             if let Some(outcome) = outcomes.last_mut() {
                 let number = self.parts.len() - 1;
                 let change = if is_alone { 0 } else { last_change(number) };
@@ -174,10 +187,12 @@ impl Batch {
             }
         }
         for (outcome, last) in outcomes.into_iter().zip(self.last) {
-            last.into_iter().for_each(|last| switch.do_last(last));
+            let numbers = self.numbers;
+            last.into_iter()
+                .for_each(|last| switch.do_last(numbers, last));
             results.push(Ok(outcome));
         }
-        switch.tell_vacancy();
+        switch.tell_vacancy(self.numbers);
         results.extend(self.refused.map(Err));
     }
 }
@@ -190,24 +205,28 @@ fn operations(
     asked: &Asked,
     (into, last): (&mut Vec<Operation>, &mut Vec<Last>),
 ) -> Result<(), Refusal> {
+    let numbers = overlay.numbers();
+    let mut add = |operation| into.push(numbers.operation(operation));
     match asked {
-        Asked::Flow(asked) => into.push(flow(version, asked)?),
-        Asked::Group(asked) => into.extend(overlay.change(asked)?),
+        Asked::Flow(asked) => add(flow(version, asked)?),
+        Asked::Group(asked) => overlay.change(asked)?.into_iter().for_each(add),
         Asked::Meter(asked) => {
-            check_meter(switch, asked)?;
+            check_meter(switch.desks.get(numbers.bridge), asked)?;
             last.push(Last::Meter(asked.clone()));
         }
         Asked::Table(asked) => {
-            into.extend(tables::operations(switch, version, asked)?);
+            let operations = tables::operations(switch, numbers, version, asked)?;
+            operations.into_iter().for_each(add);
             last.push(Last::Table(version, asked.clone()));
         }
         Asked::Port(asked) => {
-            into.push(port(switch, asked)?);
+            add(port(switch, numbers, asked)?);
             last.push(Last::Port(asked.clone()));
         }
         Asked::PacketOut(asked) => {
-            let prepared = packets::prepare(asked)?;
-            into.extend(prepared.foresight(overlay.pipeline())?);
+            let prepared = packets::prepare(numbers, asked)?;
+            let foresight = prepared.foresight(overlay.pipeline())?;
+            foresight.into_iter().for_each(add);
             last.push(Last::Packet(Box::new(prepared)));
         }
     }
@@ -327,15 +346,15 @@ fn labels(version: Version, asked: &FlowMod) -> Labels {
 const PORT_BITS: u32 =
     config::PORT_DOWN | config::NO_RECV | config::NO_FLOOD | config::NO_FWD | config::NO_PACKET_IN;
 
-fn port(switch: &Switch, asked: &PortMod) -> Result<Operation, Refusal> {
-    let id = convert::matching::port_id(asked.port);
+fn port(switch: &Switch, numbers: Numbering, asked: &PortMod) -> Result<Operation, Refusal> {
+    let id = numbers.port(convert::matching::port_id(asked.port));
     let pipeline = switch.pipeline();
     let known = pipeline.port(id, pipeline.version());
     let Some(known) = known else {
         let what = format!("there is no port {}", asked.port);
         return Err(refuse(ErrorCode::OFPPMFC_BAD_PORT, what));
     };
-    if asked.address != super::statistics::address_of(switch, id) {
+    if asked.address != super::statistics::address_of(switch, numbers, id) {
         let what = format!("port {} has another Ethernet address", asked.port);
         return Err(refuse(ErrorCode::OFPPMFC_BAD_HW_ADDR, what));
     }
@@ -353,13 +372,9 @@ fn port(switch: &Switch, asked: &PortMod) -> Result<Operation, Refusal> {
     Ok(Operation::SetPort(id, PortState { ..state }))
 }
 
-fn check_meter(switch: &Switch, asked: &MeterMod) -> Result<(), Refusal> {
+fn check_meter(desk: Option<&Desk>, asked: &MeterMod) -> Result<(), Refusal> {
     let meter = &asked.meter;
-    let is_known = |id: u32| {
-        let desk = switch.desk.as_ref();
-        desk.is_some_and(|desk| desk.meters.contains_key(&id))
-    };
-    let desk = switch.desk.as_ref();
+    let is_known = |id: u32| desk.is_some_and(|desk| desk.meters.contains_key(&id));
     let count = desk.map_or(0, |desk| desk.meters.len());
     if meter.id == 0 || meter.id > MAX_METER && meter.id != ALL_METERS {
         let what = format!("{} is no meter's number", meter.id);
@@ -387,63 +402,54 @@ fn check_meter(switch: &Switch, asked: &MeterMod) -> Result<(), Refusal> {
 
 impl Switch {
     /// Does what follows the rules and groups of a transaction.
-    fn do_last(&mut self, last: Last) {
-        let now = self.now();
-        let last = match last {
-            Last::Packet(packet) => return packets::send(self, *packet),
-            Last::Table(version, asked) => return self.note_table(version, &asked),
-            other => other,
-        };
-        let Some(desk) = &mut self.desk else { return };
+    fn do_last(&mut self, numbers: Numbering, last: Last) {
         match last {
-            Last::Meter(asked) => match asked.command {
-                MeterCommand::Delete if asked.meter.id == ALL_METERS => desk.meters.clear(),
-                MeterCommand::Delete => drop(desk.meters.remove(&asked.meter.id)),
-                MeterCommand::Add | MeterCommand::Modify => {
-                    let made_at = desk
-                        .meters
-                        .get(&asked.meter.id)
-                        .map_or(now, |known| known.1);
-                    desk.meters.insert(asked.meter.id, (asked.meter, made_at));
-                }
-            },
+            Last::Packet(packet) => packets::send(self, *packet),
+            Last::Table(version, asked) => self.note_table(numbers, version, &asked),
+            Last::Meter(asked) => self.note_meter(numbers.bridge, asked),
             Last::Port(asked) => {
-                let id = convert::matching::port_id(asked.port);
-                let known = desk.port_config.entry(id).or_default();
-                *known = *known & !asked.mask | asked.config & asked.mask;
-                let is_set = |bit| *known & bit != 0;
-                let setting = PortSetting {
-                    is_down: is_set(config::PORT_DOWN),
-                    drops_received: is_set(config::NO_RECV),
-                    drops_sent: is_set(config::NO_FWD),
-                };
-                self.settings.set(id, setting);
-                self.meet_workers();
+                let id = numbers.port(convert::matching::port_id(asked.port));
+                self.set_port_config(id, asked.config, asked.mask);
             }
-            Last::Table(..) | Last::Packet(_) => {}
+        }
+    }
+
+    fn note_meter(&mut self, bridge: BridgeId, asked: MeterMod) {
+        let now = self.now();
+        let Some(desk) = self.desks.get_mut(bridge) else {
+            return;
+        };
+        let id = asked.meter.id;
+        match asked.command {
+            MeterCommand::Delete if id == ALL_METERS => desk.meters.clear(),
+            MeterCommand::Delete => drop(desk.meters.remove(&id)),
+            MeterCommand::Add | MeterCommand::Modify => {
+                let made_at = desk.meters.get(&id).map_or(now, |known| known.1);
+                desk.meters.insert(id, (asked.meter, made_at));
+            }
         }
     }
 
     /// Has tables do with packets that no rule matches what controllers want.
-    pub(super) fn follow_misses(&mut self) {
-        let Some(desk) = &self.desk else { return };
+    pub(super) fn follow_misses(&mut self, bridge: BridgeId) {
+        let Some(desk) = self.desks.get(bridge) else {
+            return;
+        };
         let misses = Arc::new(desk.misses.clone());
-        self.apply(&Change::one(Operation::SetMisses(
-            BridgeId::default(),
-            misses,
-        )))
-        .expect("tables can do each");
+        self.apply(&Change::one(Operation::SetMisses(bridge, misses)))
+            .expect("tables can do each");
     }
 
-    /// What a change did to rules, if monitors want it.
-    fn flow_events(&self, delta: &Delta) -> Vec<FlowEvent> {
-        if !self.desk.as_ref().is_some_and(|desk| desk.watches_flows) {
+    /// What a bridge's change did to rules, if monitors want it.
+    fn flow_events(&self, numbers: Numbering, delta: &Delta) -> Vec<FlowEvent> {
+        let desk = self.desks.get(numbers.bridge);
+        if !desk.is_some_and(|desk| desk.watches_flows) {
             return Vec::new();
         }
         let now = self.now();
         let pipeline = self.pipeline();
         let event = |id: RuleId, event, reason| {
-            let flow = stats_of(&pipeline, id, None, now)?;
+            let flow = stats_of(&pipeline, numbers, id, None, now)?;
             Some(FlowEvent {
                 event,
                 flow,
@@ -475,12 +481,14 @@ impl Switch {
         gone.chain(new).collect()
     }
 
-    /// Notes when groups were made.
-    fn note_groups(&mut self, delta: &Delta) {
+    /// Notes when groups of a bridge were made.
+    fn note_groups(&mut self, bridge: BridgeId, delta: &Delta) {
         let now = self.now();
         let shared = self.shared.clone();
         let pipeline = shared.pipeline.read();
-        let Some(desk) = &mut self.desk else { return };
+        let Some(desk) = self.desks.get_mut(bridge) else {
+            return;
+        };
         for id in &delta.groups {
             match pipeline.group(*id, delta.version) {
                 Some(_) => drop(desk.groups.entry(*id).or_insert(now)),

@@ -18,6 +18,7 @@ use thalweg_pipeline::{
 
 use super::convert;
 use super::convert::matching::port_id;
+use super::numbering::Numbering;
 use super::plane::TABLES;
 use crate::rule_duty::Shared;
 use crate::switch::Switch;
@@ -51,6 +52,7 @@ pub(super) struct Counted {
 
 /// What a cursor will show.
 pub(super) struct Snapshot {
+    numbers: Numbering,
     pin: Arc<Pin>,
     taken_at: Instant,
     entries: Vec<Counted>,
@@ -60,7 +62,10 @@ pub(super) struct Snapshot {
 ///
 /// # Errors
 /// If there is no such table, or the match cannot be one of this switch.
-pub(super) fn selector(request: &FlowStatsRequest) -> Result<(Selector, Target), Refusal> {
+pub(super) fn selector(
+    numbers: Numbering,
+    request: &FlowStatsRequest,
+) -> Result<(Selector, Target), Refusal> {
     let table = match request.table {
         ALL_TABLES => None,
         table if table <= TABLES => Some(TableId(table.into())),
@@ -76,10 +81,11 @@ pub(super) fn selector(request: &FlowStatsRequest) -> Result<(Selector, Target),
         strict_priority: None,
         cookie: (request.cookie_mask != 0).then_some((request.cookie, request.cookie_mask)),
     };
-    Ok((selector, target(request.out_port, request.out_group)))
+    let target = target(request.out_port, request.out_group);
+    Ok(numbers.selector(selector, target))
 }
 
-/// The port and group that a filter names.
+/// The port and group that a filter names, in the bridge's numbers.
 pub(super) fn target(port: PortNumber, group: u32) -> Target {
     Target {
         output: output_to(port),
@@ -107,9 +113,10 @@ fn output_to(port: PortNumber) -> Option<Output> {
 /// If the request makes no sense.
 pub(super) fn snapshot(
     switch: &mut Switch,
+    numbers: Numbering,
     request: &FlowStatsRequest,
 ) -> Result<Snapshot, Refusal> {
-    let (selector, target) = selector(request)?;
+    let (selector, target) = selector(numbers, request)?;
     drop(switch.totals());
     let now = switch.now();
     let pipeline = switch.pipeline();
@@ -129,10 +136,11 @@ pub(super) fn snapshot(
     });
     let entries = entries.collect();
     drop(pipeline);
-    if let Some(desk) = &mut switch.desk {
+    if let Some(desk) = switch.desks.get_mut(numbers.bridge) {
         desk.pin(&pin);
     }
     Ok(Snapshot {
+        numbers,
         pin,
         taken_at: now,
         entries,
@@ -168,8 +176,10 @@ impl FlowCursor for Cursor {
                 // After the pin's time, another rule may have the number.
                 let is_there = pipeline.is_rule_at(entry.rule, version);
                 is_there.then(|| {
-                    let taken_at = self.snapshot.taken_at;
-                    stats_of(&pipeline, entry.rule, Some(entry), taken_at)
+                    let Snapshot {
+                        numbers, taken_at, ..
+                    } = self.snapshot;
+                    stats_of(&pipeline, numbers, entry.rule, Some(entry), taken_at)
                 })?
             });
             found = shown.collect();
@@ -182,12 +192,14 @@ impl FlowCursor for Cursor {
 /// What is told of a rule, with the counts of a snapshot or with those it has.
 pub(super) fn stats_of(
     pipeline: &Pipeline,
+    numbers: Numbering,
     id: RuleId,
     counted: Option<&Counted>,
     now: Instant,
 ) -> Option<FlowStats> {
     let rule = pipeline.rule(id)?;
     let matching = pipeline.match_of(id)?;
+    let matching = numbers.told_match(&matching);
     let (counters, used_at, modified_at) = match counted {
         Some(counted) => (counted.counters, counted.used_at, counted.modified_at),
         None => (rule.counters, rule.used_at, rule.modified_at),
@@ -219,7 +231,7 @@ pub(super) fn stats_of(
             bytes: counters.bytes,
         },
         instructions: convert::reading::instructions(
-            &rule.actions,
+            &numbers.told_actions(&rule.actions),
             &matching,
             rule.labels.max_length,
         ),

@@ -9,20 +9,28 @@ use thalweg_openflow::{ErrorCode, Refusal, refuse};
 use thalweg_pipeline::{Bucket, Group, GroupId, GroupKind, Operation, Pipeline};
 
 use super::convert;
+use super::numbering::Numbering;
 
-/// The groups of a pipeline, with changes that are not made yet.
+/// The groups of a bridge, with changes that are not made yet.
 pub(super) struct Overlay<'a> {
     pipeline: &'a Pipeline,
-    /// Groups that differ; `None` for those that go.
+    numbers: Numbering,
+    /// Groups that differ, in the bridge's numbers; `None` for those that go.
     changed: BTreeMap<GroupId, Option<Group>>,
 }
 
 impl<'a> Overlay<'a> {
-    pub(super) fn new(pipeline: &'a Pipeline) -> Overlay<'a> {
+    pub(super) fn new(pipeline: &'a Pipeline, numbers: Numbering) -> Overlay<'a> {
         Overlay {
             pipeline,
+            numbers,
             changed: BTreeMap::new(),
         }
+    }
+
+    /// How the bridge's numbers stand in the pipeline.
+    pub(super) fn numbers(&self) -> Numbering {
+        self.numbers
     }
 
     /// The pipeline without the changes.
@@ -34,15 +42,18 @@ impl<'a> Overlay<'a> {
         match self.changed.get(&id) {
             Some(changed) => changed.clone(),
             None => {
-                let known = self.pipeline.group(id, self.pipeline.version());
-                known.map(|group| Group::clone(group))
+                let there = self.numbers.group(id.number());
+                let known = self.pipeline.group(there, self.pipeline.version());
+                known.map(|group| self.numbers.told_group(group).into_owned())
             }
         }
     }
 
     fn ids(&self) -> Vec<GroupId> {
-        let known = self.pipeline.groups(self.pipeline.version());
-        let mut ids: Vec<GroupId> = known.map(|group| group.id).collect();
+        let (pipeline, bridge) = (self.pipeline, self.numbers.bridge);
+        let known = pipeline.groups_of(bridge, pipeline.version());
+        let known = known.map(|group| GroupId(group.id.number().into()));
+        let mut ids: Vec<GroupId> = known.collect();
         ids.extend(self.changed.keys());
         ids.sort_unstable();
         ids.dedup();
@@ -50,7 +61,7 @@ impl<'a> Overlay<'a> {
         ids
     }
 
-    /// The operations of a change of a group.
+    /// The operations of a change of a group, in the bridge's numbers.
     ///
     /// # Errors
     /// With OpenFlow's error for what is wrong.

@@ -16,7 +16,8 @@ use thalweg_pipeline::{
 };
 
 use super::convert::matching::{port_id, port_number};
-use super::pausing::{self, BridgeId};
+use super::numbering::Numbering;
+use super::pausing::{self, RunId};
 use super::{changes, convert};
 use crate::message::PacketIn as Received;
 use crate::switch::Switch;
@@ -33,7 +34,8 @@ const MAX_COPIES: usize = 4_096;
 /// What controllers are told of a packet.
 pub(super) fn event_of(
     fields: &[FieldDescriptor],
-    bridge: BridgeId,
+    numbers: Numbering,
+    run: RunId,
     packet: Received,
 ) -> PacketEvent {
     let notice = packet.notice;
@@ -47,7 +49,7 @@ pub(super) fn event_of(
         let name = &fields[field.index()].name;
         conditions.extend(FieldId::named(name).map(|field| exact(field, *value)));
     }
-    let in_port = port_number(in_port).0;
+    let in_port = port_number(numbers.told_port(in_port)).0;
     conditions.push(exact(FieldId::IN_PORT_OXM, in_port.into()));
     conditions.sort_by_key(|condition| condition.field);
     let sender = notice.sender.as_ref();
@@ -66,7 +68,8 @@ pub(super) fn event_of(
         },
         continuation: sender.and_then(|sender| {
             let continuation = sender.continuation.as_deref()?;
-            Some(pausing::tell(continuation, bridge))
+            let continuation = numbers.told_continuation(continuation);
+            Some(pausing::tell(&continuation, run))
         }),
         controller_id: notice.controller_id,
         // An action's length has been applied where the packet was sent.
@@ -117,19 +120,20 @@ impl Prepared {
 ///
 /// # Errors
 /// If it is no Ethernet frame, or its port or an action is one that it cannot have.
-pub(super) fn prepare(asked: &PacketOut) -> Result<Prepared, Refusal> {
+pub(super) fn prepare(numbers: Numbering, asked: &PacketOut) -> Result<Prepared, Refusal> {
     if asked.buffer.is_some() {
         let what = "this switch keeps no packets";
         return Err(refuse(ErrorCode::OFPBRC_BUFFER_UNKNOWN, what));
     }
     let in_port = asked.in_port().unwrap_or(PortNumber::CONTROLLER);
     let actions = convert::actions::of_list(&asked.actions)?;
+    let continuation = Continuation {
+        is_packet_out: true,
+        ..Continuation::of_list(actions.into(), TableId(0))
+    };
     Ok(Prepared {
-        packet: packet_of(&asked.data, in_port)?,
-        continuation: Continuation {
-            is_packet_out: true,
-            ..Continuation::of_list(actions.into(), TableId(0))
-        },
+        packet: packet_of(numbers, &asked.data, in_port)?,
+        continuation: numbers.continuation(continuation),
         fields: fields_of(&asked.metadata)?,
     })
 }
@@ -139,15 +143,17 @@ pub(super) fn prepare(asked: &PacketOut) -> Result<Prepared, Refusal> {
 /// # Errors
 /// As for a packet-out, or if this switch has not paused the packet.
 pub(super) fn prepare_resumption(
+    numbers: Numbering,
     asked: &PacketIn,
     continuation: &of::PacketContinuation,
-    bridge: BridgeId,
+    run: RunId,
 ) -> Result<Prepared, Refusal> {
-    let continuation = pausing::read(continuation, bridge)?;
+    let continuation = numbers.continuation(pausing::read(continuation, run)?);
     let fields = fields_of(&asked.metadata)?;
     pausing::check_fields(&fields)?;
     Ok(Prepared {
         packet: packet_of(
+            numbers,
             &asked.data,
             asked.metadata.in_port().unwrap_or(PortNumber::ANY),
         )?,
@@ -157,7 +163,7 @@ pub(super) fn prepare_resumption(
 }
 
 /// A controller's packet that seems to come from a port.
-fn packet_of(data: &Bytes, in_port: PortNumber) -> Result<Packet, Refusal> {
+fn packet_of(numbers: Numbering, data: &Bytes, in_port: PortNumber) -> Result<Packet, Refusal> {
     if data.len() > MAX_PACKET_BYTES {
         let what = format!("a packet has at most {MAX_PACKET_BYTES} bytes");
         return Err(refuse(ErrorCode::OFPBRC_BAD_PACKET, what));
@@ -168,7 +174,7 @@ fn packet_of(data: &Bytes, in_port: PortNumber) -> Result<Packet, Refusal> {
         return Err(refuse(ErrorCode::OFPBRC_BAD_PORT, what));
     }
     let mut packet = Packet::from_bytes(data);
-    packet.set_received(port_id(in_port), Instant::ZERO);
+    packet.set_received(numbers.port(port_id(in_port)), Instant::ZERO);
     Headers::parse(packet.bytes()).map_err(|error| {
         let what = format!("the packet cannot be read: {error}");
         refuse(ErrorCode::OFPBRC_BAD_PACKET, what)

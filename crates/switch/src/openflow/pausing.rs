@@ -23,10 +23,10 @@ mod tests;
 const MAX_TABLE: u8 = 254;
 
 /// What tells apart the switches, and the runs of one, that pause packets.
-pub(super) type BridgeId = [u8; 16];
+pub(super) type RunId = [u8; 16];
 
 /// The number of this run of a switch.
-pub(super) fn bridge_id(datapath_id: u64) -> BridgeId {
+pub(super) fn run_id(datapath_id: u64) -> RunId {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let started_ns = since.map_or(0, |since| since.as_nanos() as u64);
     let mut id = [0; 16];
@@ -36,7 +36,7 @@ pub(super) fn bridge_id(datapath_id: u64) -> BridgeId {
 }
 
 /// What lets a packet go on, as controllers get it.
-pub(super) fn tell(continuation: &Continuation, bridge: BridgeId) -> of::PacketContinuation {
+pub(super) fn tell(continuation: &Continuation, run: RunId) -> of::PacketContinuation {
     let stack = continuation.stack.iter().rev();
     let mut lists: Vec<_> = continuation.lists.iter().map(tell_list).collect();
     if let Some((table, author)) = continuation.end
@@ -49,7 +49,7 @@ pub(super) fn tell(continuation: &Continuation, bridge: BridgeId) -> of::PacketC
         }));
     }
     of::PacketContinuation {
-        bridge,
+        bridge: run,
         stack: stack.map(|saved| Bytes::from(saved.to_bytes())).collect(),
         lists,
         action_set: convert::reading::of_frozen(&continuation.action_set),
@@ -92,11 +92,8 @@ fn tell_list(list: &FrozenList) -> of::ContinuationList {
 ///
 /// # Errors
 /// If this switch has not paused the packet in this run, or something in it is wrong.
-pub(super) fn read(
-    told: &of::PacketContinuation,
-    bridge: BridgeId,
-) -> Result<Continuation, Refusal> {
-    if told.bridge != bridge {
+pub(super) fn read(told: &of::PacketContinuation, run: RunId) -> Result<Continuation, Refusal> {
+    if told.bridge != run {
         let what = "this switch, since it started, has not paused the packet";
         return Err(refuse(ErrorCode::NXR_STALE, what));
     }

@@ -13,11 +13,12 @@ use thalweg_openflow::message::port::PortDesc;
 use thalweg_openflow::message::switch::{Description, FRAG_NORMAL, Features, capability};
 use thalweg_openflow::message::{Reply, Request};
 use thalweg_openflow::{ErrorCode, Refusal, Version, refuse};
-use thalweg_pipeline::Miss;
+use thalweg_pipeline::{BridgeId, Miss, Misses};
 
 use super::cursor::Cursor;
 use super::desk::Desk;
-use super::pausing::BridgeId;
+use super::numbering::Numbering;
+use super::pausing::RunId;
 use super::{OpenFlowIdentity, OpenFlowTable, changes, cursor, packets, pausing, statistics};
 use crate::rule_duty::Shared;
 use crate::switch::{Interrupter, Switch};
@@ -61,13 +62,15 @@ impl Events {
     }
 }
 
-/// A switch as OpenFlow connections drive it: see [`Switch::open_flow`].
+/// A bridge of a switch as OpenFlow connections drive it: see [`Switch::open_flow`].
 pub struct OpenFlowPlane {
-    calls: Sender<Call>,
+    pub(super) calls: Sender<Call>,
     interrupter: Interrupter,
     shared: Arc<Shared>,
     identity: Arc<OpenFlowIdentity>,
-    bridge: BridgeId,
+    numbers: Numbering,
+    /// What continuations of paused packets name.
+    run: RunId,
     events: Arc<Events>,
 }
 
@@ -78,18 +81,32 @@ impl std::fmt::Debug for OpenFlowPlane {
 }
 
 /// Creates both ends.
-pub(super) fn connect(switch: &Switch, identity: OpenFlowIdentity) -> (Desk, OpenFlowPlane) {
+pub(super) fn connect(
+    switch: &Switch,
+    bridge: BridgeId,
+    identity: OpenFlowIdentity,
+) -> (Desk, OpenFlowPlane) {
     let (calls, waiting): (Sender<Call>, Receiver<Call>) = bounded(1);
     let events = Arc::new(Events::default());
     let identity = Arc::new(identity);
-    let bridge = pausing::bridge_id(identity.datapath_id);
-    let desk = Desk::new(waiting, events.clone(), identity.clone(), bridge);
+    let run = pausing::run_id(identity.datapath_id);
+    let pipeline = switch.pipeline();
+    let numbers = Numbering::of(&pipeline, bridge);
+    let misses = Misses::clone(&pipeline.misses(bridge, pipeline.version()));
+    drop(pipeline);
+    let desk = Desk::new(
+        (waiting, events.clone()),
+        identity.clone(),
+        (numbers, run),
+        misses,
+    );
     let plane = OpenFlowPlane {
         calls,
         interrupter: switch.interrupter(),
         shared: switch.shared.clone(),
         identity,
-        bridge,
+        numbers,
+        run,
         events,
     };
     (desk, plane)
@@ -101,7 +118,8 @@ impl OpenFlowPlane {
     /// # Errors
     /// If the switch has stopped.
     pub fn set_tables(&self, tables: BTreeMap<u8, OpenFlowTable>) -> Result<(), Refusal> {
-        self.call(move |switch| switch.set_openflow_tables(&tables))
+        let bridge = self.numbers.bridge;
+        self.call(move |switch| switch.set_openflow_tables(bridge, &tables))
     }
 
     /// Has the switch's owner do something, and waits for it.
@@ -150,7 +168,8 @@ impl Target for OpenFlowPlane {
     }
 
     fn ports(&self) -> Vec<PortDesc> {
-        self.call(|switch| statistics::port_descriptions(switch))
+        let numbers = self.numbers;
+        self.call(move |switch| statistics::port_descriptions(switch, numbers))
             .unwrap_or_default()
     }
 
@@ -164,7 +183,8 @@ impl Target for OpenFlowPlane {
 
     fn change(&mut self, transactions: Arc<[Transaction]>) -> Vec<Result<Outcome, Failure>> {
         let count = transactions.len();
-        let done = self.call(move |switch| changes::make(switch, &transactions));
+        let numbers = self.numbers;
+        let done = self.call(move |switch| changes::make(switch, numbers, &transactions));
         done.unwrap_or_else(|refusal| {
             let failure = Failure { index: 0, refusal };
             vec![Err(failure); count]
@@ -173,13 +193,15 @@ impl Target for OpenFlowPlane {
 
     fn flows(&mut self, request: &FlowStatsRequest) -> Result<Box<dyn FlowCursor>, Refusal> {
         let request = request.clone();
-        let snapshot = self.call(move |switch| cursor::snapshot(switch, &request))??;
+        let numbers = self.numbers;
+        let snapshot = self.call(move |switch| cursor::snapshot(switch, numbers, &request))??;
         Ok(Box::new(Cursor::new(self.shared.clone(), snapshot)))
     }
 
     fn read(&mut self, version: Version, request: &Request) -> Result<Reply, Refusal> {
         let request = request.clone();
-        self.call(move |switch| statistics::read(switch, version, &request))?
+        let numbers = self.numbers;
+        self.call(move |switch| statistics::read(switch, numbers, version, &request))?
     }
 
     fn resume(
@@ -187,13 +209,14 @@ impl Target for OpenFlowPlane {
         packet: PacketIn,
         continuation: PacketContinuation,
     ) -> Result<(), Refusal> {
-        let prepared = packets::prepare_resumption(&packet, &continuation, self.bridge)?;
+        let prepared = packets::prepare_resumption(self.numbers, &packet, &continuation, self.run)?;
         self.call(move |switch| packets::resume(switch, prepared))?
     }
 
     fn watch_flows(&mut self, wanted: bool) {
+        let bridge = self.numbers.bridge;
         let _ = self.call(move |switch| {
-            if let Some(desk) = &mut switch.desk {
+            if let Some(desk) = switch.desks.get_mut(bridge) {
                 desk.watches_flows = wanted;
             }
         });
@@ -204,11 +227,12 @@ impl Target for OpenFlowPlane {
             true => Miss::Controller,
             false => Miss::Drop,
         };
+        let bridge = self.numbers.bridge;
         let _ = self.call(move |switch| {
-            if let Some(desk) = &mut switch.desk {
+            if let Some(desk) = switch.desks.get_mut(bridge) {
                 desk.misses.others = others;
             }
-            switch.follow_misses();
+            switch.follow_misses(bridge);
         });
     }
 

@@ -23,9 +23,10 @@ use thalweg_openflow::message::switch::{
 };
 use thalweg_openflow::{ErrorCode, FieldId, Refusal, Version, refuse};
 use thalweg_packet::Instant;
-use thalweg_pipeline::{Change, Miss, Operation, TableId, TableLimit};
+use thalweg_pipeline::{BridgeId, Change, Miss, Operation, TableId, TableLimit};
 
 use super::convert;
+use super::numbering::Numbering;
 use super::plane::TABLES;
 use crate::switch::Switch;
 
@@ -113,12 +114,13 @@ fn named(asked: &TableMod) -> std::ops::RangeInclusive<u8> {
     }
 }
 
-/// The operations of a table-mod.
+/// The operations of a table-mod, in the bridge's numbers.
 ///
 /// # Errors
 /// If there is no such table, or it cannot be set up so.
 pub(super) fn operations(
     switch: &Switch,
+    numbers: Numbering,
     version: Version,
     asked: &TableMod,
 ) -> Result<Vec<Operation>, Refusal> {
@@ -135,7 +137,8 @@ pub(super) fn operations(
         let what = "a rule to evict is always chosen by importance and lifetime";
         return Err(refuse(ErrorCode::OFPTMFC_BAD_CONFIG, what));
     }
-    let Some(desk) = switch.desk.as_ref().filter(|_| version >= Version::V14) else {
+    let desk = switch.desks.get(numbers.bridge);
+    let Some(desk) = desk.filter(|_| version >= Version::V14) else {
         return Ok(Vec::new());
     };
     let evicts = bits & table_config::EVICTION != 0;
@@ -149,9 +152,8 @@ pub(super) fn operations(
     Ok(operations.collect())
 }
 
-fn vacancy(switch: &Switch, table: u8) -> u8 {
+fn vacancy(switch: &Switch, table: TableId) -> u8 {
     let pipeline = switch.pipeline();
-    let table = TableId(table.into());
     let limit = pipeline.table_limit(table).and_then(|limit| limit.rules);
     let rules = pipeline.rules_of_table(table) as u64;
     match limit.map_or(u64::from(u32::MAX), u64::from) {
@@ -160,8 +162,8 @@ fn vacancy(switch: &Switch, table: u8) -> u8 {
     }
 }
 
-fn description(switch: &Switch, number: u8) -> TableDesc {
-    let desk = switch.desk.as_ref();
+fn description(switch: &Switch, numbers: Numbering, number: u8) -> TableDesc {
+    let desk = switch.desks.get(numbers.bridge);
     let table = desk.map(|desk| desk.tables.get(number)).unwrap_or_default();
     let mut bits = 0;
     if table.evicts {
@@ -170,7 +172,7 @@ fn description(switch: &Switch, number: u8) -> TableDesc {
     let vacancy = table.awaited.map(|_| {
         bits |= table_config::VACANCY_EVENTS;
         let (down, up) = table.thresholds;
-        let now = vacancy(switch, number);
+        let now = vacancy(switch, numbers.table(number));
         Vacancy { down, up, now }
     });
     TableDesc {
@@ -184,29 +186,34 @@ fn description(switch: &Switch, number: u8) -> TableDesc {
 }
 
 /// The configuration of each table.
-pub(super) fn descriptions(switch: &Switch) -> Vec<TableDesc> {
+pub(super) fn descriptions(switch: &Switch, numbers: Numbering) -> Vec<TableDesc> {
     (0..TABLES)
-        .map(|table| description(switch, table))
+        .map(|table| description(switch, numbers, table))
         .collect()
 }
 
 /// The counts of each table.
-pub(super) fn statistics(switch: &mut Switch, version: Version) -> Vec<TableStats> {
+pub(super) fn statistics(
+    switch: &mut Switch,
+    numbers: Numbering,
+    version: Version,
+) -> Vec<TableStats> {
     drop(switch.totals());
     let pipeline = switch.pipeline();
     let mut lookups = [(0, 0); TABLES as usize];
     for (table, asked, matched) in pipeline.table_counters() {
-        if let Some(counts) = lookups.get_mut(usize::from(table.number())) {
+        let counts = lookups.get_mut(usize::from(table.number()));
+        if let Some(counts) = counts.filter(|_| table.bridge() == numbers.bridge) {
             *counts = (asked, matched);
         }
     }
-    let features = features(switch, version);
+    let features = features(switch, numbers, version);
     let rows = features.into_iter().map(|features| {
         let table = features.table;
         let (lookups, matched) = lookups[usize::from(table)];
         TableStats {
             table,
-            active: pipeline.rules_of_table(TableId(table.into())) as u32,
+            active: pipeline.rules_of_table(numbers.table(table)) as u32,
             lookups,
             matched,
             name: features.name.clone(),
@@ -218,7 +225,11 @@ pub(super) fn statistics(switch: &mut Switch, version: Version) -> Vec<TableStat
 }
 
 /// What each table can do: all of them the same, but for what they are called and hold.
-pub(super) fn features(switch: &Switch, version: Version) -> Vec<TableFeatures> {
+pub(super) fn features(
+    switch: &Switch,
+    numbers: Numbering,
+    version: Version,
+) -> Vec<TableFeatures> {
     let known = |field: &FieldId| convert::knows(*field);
     let matches: Vec<FieldId> = FieldId::all().filter(known).collect();
     let masks = matches.iter().copied().filter(|field| field.is_maskable());
@@ -226,7 +237,7 @@ pub(super) fn features(switch: &Switch, version: Version) -> Vec<TableFeatures> 
     let set = matches.iter().copied().filter(|field| field.is_writable());
     let set: Vec<FieldId> = set.collect();
     let actions = convert::ACTIONS.to_vec();
-    let desk = switch.desk.as_ref();
+    let desk = switch.desks.get(numbers.bridge);
     let features = |number: u8| {
         let next_tables: Vec<u8> = (number + 1..TABLES).collect();
         let abilities = TableAbilities {
@@ -307,6 +318,7 @@ fn is_within(few: &TableFeatures, many: &TableFeatures) -> bool {
 /// If it is not, or a name is the configuration's.
 pub(super) fn set_up(
     switch: &mut Switch,
+    numbers: Numbering,
     version: Version,
     asked: &[TableFeatures],
 ) -> Result<(), Refusal> {
@@ -329,8 +341,8 @@ pub(super) fn set_up(
         REPLACE | MODIFY => {}
         _ => return not_so("tables are neither switched on nor off".to_owned()),
     }
-    let tables = features(switch, version);
-    let Some(desk) = &mut switch.desk else {
+    let tables = features(switch, numbers, version);
+    let Some(desk) = switch.desks.get_mut(numbers.bridge) else {
         return Ok(());
     };
     for (number, wanted) in &wanted {
@@ -354,12 +366,14 @@ pub(super) fn set_up(
 }
 
 impl Switch {
-    /// Sets names and limits of tables, by their number; others have neither. Rules beyond a
-    /// limit end as far as their table evicts.
+    /// Sets names and limits of a bridge's tables, by their number; others have neither. Rules
+    /// beyond a limit end as far as their table evicts.
     ///
-    /// Only while OpenFlow drives the switch ([`Switch::open_flow`]).
-    pub fn set_openflow_tables(&mut self, tables: &BTreeMap<u8, OpenFlowTable>) {
-        let Some(desk) = &mut self.desk else { return };
+    /// Only while OpenFlow drives the bridge ([`Switch::open_flow`]).
+    pub fn set_openflow_tables(&mut self, bridge: BridgeId, tables: &BTreeMap<u8, OpenFlowTable>) {
+        let Some(desk) = self.desks.get_mut(bridge) else {
+            return;
+        };
         let mut operations = Vec::new();
         for number in 0..TABLES {
             let configured = tables.get(&number).cloned().unwrap_or_default();
@@ -369,7 +383,7 @@ impl Switch {
             let table = desk.tables.known.entry(number).or_default();
             table.configured = configured;
             let limit = table.limit();
-            let id = TableId(number.into());
+            let id = bridge.table(number);
             // A new number, so that rules beyond it go even if only the policy is another.
             for limit in [TableLimit::default(), limit] {
                 operations.push(Operation::LimitTable(id, limit.into()));
@@ -383,11 +397,13 @@ impl Switch {
     }
 
     /// Notes what a table-mod said, once its operations are done.
-    pub(super) fn note_table(&mut self, version: Version, asked: &TableMod) {
+    pub(super) fn note_table(&mut self, numbers: Numbering, version: Version, asked: &TableMod) {
         let rooms: BTreeMap<u8, u8> = named(asked)
-            .map(|number| (number, vacancy(self, number)))
+            .map(|number| (number, vacancy(self, numbers.table(number))))
             .collect();
-        let Some(desk) = &mut self.desk else { return };
+        let Some(desk) = self.desks.get_mut(numbers.bridge) else {
+            return;
+        };
         let bits = asked.config.bits;
         for number in named(asked) {
             if says_misses(version) {
@@ -410,15 +426,17 @@ impl Switch {
             }
         }
         if says_misses(version) {
-            self.follow_misses();
+            self.follow_misses(numbers.bridge);
         }
     }
 
     /// Settles counts once a second, if one of `added` rules may find a table full that evicts
     /// the one that ends first.
-    pub(super) fn settle_before_eviction(&mut self, added: usize) {
+    pub(super) fn settle_before_eviction(&mut self, numbers: Numbering, added: usize) {
         let now = self.now();
-        let Some(desk) = &self.desk else { return };
+        let Some(desk) = self.desks.get(numbers.bridge) else {
+            return;
+        };
         let is_due = desk
             .tables
             .settled_at
@@ -426,7 +444,7 @@ impl Switch {
         let pipeline = self.pipeline();
         let mut evicting = desk.tables.known.iter().filter(|(number, table)| {
             let limit = table.limit();
-            let rules = pipeline.rules_of_table(TableId((**number).into()));
+            let rules = pipeline.rules_of_table(numbers.table(**number));
             let most = limit.rules.filter(|_| limit.evicts);
             most.is_some_and(|most| rules + added > most as usize)
         });
@@ -435,21 +453,26 @@ impl Switch {
         drop(pipeline);
         if is_near {
             drop(self.totals());
-            if let Some(desk) = &mut self.desk {
+            if let Some(desk) = self.desks.get_mut(numbers.bridge) {
                 desk.tables.settled_at = Some(now);
             }
         }
     }
 
-    /// Tells tables whose room has become short or is back.
-    pub(super) fn tell_vacancy(&mut self) {
-        let Some(desk) = &self.desk else { return };
+    /// Tells tables of a bridge whose room has become short or is back.
+    pub(super) fn tell_vacancy(&mut self, numbers: Numbering) {
+        let bridge = numbers.bridge;
+        let Some(desk) = self.desks.get(bridge) else {
+            return;
+        };
         let known = desk.tables.known.iter();
         let telling = known.filter_map(|(number, table)| Some((*number, table.awaited?)));
         let telling: Vec<(u8, u8)> = telling.collect();
         for (number, awaited) in telling {
-            let room = vacancy(self, number);
-            let Some(desk) = &mut self.desk else { return };
+            let room = vacancy(self, numbers.table(number));
+            let Some(desk) = self.desks.get_mut(bridge) else {
+                return;
+            };
             let table = desk.tables.known.entry(number).or_default();
             let (down, up) = table.thresholds;
             let is_crossed = match awaited {
@@ -459,10 +482,11 @@ impl Switch {
             if !is_crossed {
                 continue;
             }
-            let desc = description(self, number);
+            let desc = description(self, numbers, number);
             let reason = awaited;
-            self.announce(Event::Table(TableStatus { reason, desc }));
-            if let Some(desk) = &mut self.desk {
+            let event = Event::Table(TableStatus { reason, desc });
+            self.desks.announce(bridge, event);
+            if let Some(desk) = self.desks.get_mut(bridge) {
                 let table = desk.tables.known.entry(number).or_default();
                 table.awaited = Some(if awaited == DOWN { UP } else { DOWN });
             }

@@ -28,6 +28,7 @@ use thalweg_control::openflow::{Agent, AgentLimits};
 use thalweg_openflow::message::bundle::BundleAdd;
 use thalweg_openflow::message::{Message, Request};
 use thalweg_openflow::{Version, encode};
+use thalweg_pipeline::BridgeId;
 use thalweg_switch::{OpenFlowIdentity, OpenFlowPlane, Switch, SwitchConfig};
 
 /// Sequences of messages.
@@ -49,7 +50,7 @@ impl Running {
             ..SwitchConfig::default()
         };
         let mut switch = Switch::start(config, Vec::new()).expect("the limits make sense");
-        let plane = switch.open_flow(OpenFlowIdentity::new(1, "br0"));
+        let plane = switch.open_flow(BridgeId(0), OpenFlowIdentity::new(1, "br0"));
         let is_over = Arc::new(AtomicBool::new(false));
         let end = is_over.clone();
         let thread = std::thread::spawn(move || {

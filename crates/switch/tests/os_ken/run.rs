@@ -20,6 +20,7 @@ use thalweg_openflow::message::port::PortNumber;
 use thalweg_openflow::message::{Message, Reply, Request};
 use thalweg_openflow::{Context, decode};
 use thalweg_packet::PortId;
+use thalweg_pipeline::BridgeId;
 use thalweg_switch::{Interrupter, OpenFlowIdentity, Switch, SwitchConfig, SwitchPort};
 
 use crate::cases::{Case, Expected, Step};
@@ -56,7 +57,7 @@ impl Bench {
             })
             .unzip();
         let mut switch = Switch::start(SwitchConfig::default(), inner).expect("it starts");
-        let plane = switch.open_flow(OpenFlowIdentity::new(1, "switch"));
+        let plane = switch.open_flow(BridgeId(0), OpenFlowIdentity::new(1, "switch"));
         let address = format!("punix:{}", socket.display());
         let config = OpenFlowConfig {
             listen: vec![address.parse().expect("it is an address")],
@@ -70,7 +71,7 @@ impl Bench {
             while !told.load(Ordering::Relaxed) {
                 switch.poll(Duration::from_secs(1));
             }
-            switch.close_openflow();
+            switch.close_openflow(BridgeId(0));
             server.stop();
             switch.stop();
         });

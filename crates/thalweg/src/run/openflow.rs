@@ -9,7 +9,8 @@ use thalweg_command::failure::bad_input;
 use thalweg_config::Configuration;
 use thalweg_control::ServerError;
 use thalweg_control::openflow::{FailMode, OpenFlowServer};
-use thalweg_switch::{OpenFlowIdentity, Switch};
+use thalweg_pipeline::BridgeId;
+use thalweg_switch::{OpenFlowIdentity, PortIdentity, Switch};
 
 /// How long controllers may take to connect before their absence is logged.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -38,11 +39,17 @@ impl OpenFlow {
                 started: Instant::now(),
             });
         };
-        let mut identity = OpenFlowIdentity::new(settings.datapath_id, &config.name);
-        let named = config.ports.iter();
-        identity.port_names = named.map(|port| (port.number, port.name.clone())).collect();
-        let plane = switch.open_flow(identity);
-        switch.set_openflow_tables(&settings.tables);
+        let identity = OpenFlowIdentity::new(settings.datapath_id, &config.name);
+        for port in &config.ports {
+            let name = port.name.clone();
+            let identity = PortIdentity {
+                name,
+                address: None,
+            };
+            switch.set_port_identity(port.number, identity);
+        }
+        let plane = switch.open_flow(BridgeId(0), identity);
+        switch.set_openflow_tables(BridgeId(0), &settings.tables);
         let server = OpenFlowServer::start(plane, settings.server.clone());
         let server = server.map_err(|error| match error {
             ServerError::Thread(_) => anyhow::Error::new(error),
@@ -100,8 +107,8 @@ impl OpenFlow {
         let Some(mut server) = self.server.take() else {
             return BTreeMap::new();
         };
-        let of_switch = switch.openflow_counters().unwrap_or_default();
-        switch.close_openflow();
+        let of_switch = switch.openflow_counters(BridgeId(0)).unwrap_or_default();
+        switch.close_openflow(BridgeId(0));
         server.stop();
         let (server, agent) = (server.counters(), server.counters().agent);
         BTreeMap::from([

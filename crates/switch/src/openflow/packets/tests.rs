@@ -5,9 +5,9 @@ use thalweg_openflow::action::Action as Of;
 use thalweg_openflow::message::packet::PacketOut;
 use thalweg_openflow::message::port::PortNumber;
 use thalweg_packet::{Instant, PacketPool, PortId};
-use thalweg_pipeline::{Change, Outbox};
+use thalweg_pipeline::{BridgeId, Change, Outbox};
 
-use super::prepare;
+use super::{Numbering, prepare};
 use crate::{Config, Engine};
 
 #[test]
@@ -33,7 +33,8 @@ fn a_packet_out_writes_what_no_rule_reads() {
         ],
         data: frame.into(),
     };
-    let prepared = prepare(&asked).expect("it is right");
+    let numbers = Numbering::of(&engine.pipeline(), BridgeId(0));
+    let prepared = prepare(numbers, &asked).expect("it is right");
     let foresight = prepared.foresight(&engine.pipeline()).expect("it fits");
     let foresight = foresight.expect("no rule reads anything");
     engine

@@ -15,17 +15,19 @@ use thalweg_openflow::{Context, ErrorCode, Version, decode, encode};
 use thalweg_packet::{Headers, Instant, Packet, PacketPool, PortId, Receipt, standard as f};
 use thalweg_pipeline::text::parse_rules;
 use thalweg_pipeline::{
-    Action, Actions, Author, Change, Continuation, DropReason, MAX_PASSES, Miss, Misses, Notice,
-    Operation, Outbox, Output, PacketInReason, Pipeline, Subfield, TableId, forward, translate,
+    Action, Actions, Author, BridgeId, Change, Continuation, DropReason, MAX_PASSES, Miss, Misses,
+    Notice, Operation, Outbox, Output, PacketInReason, Pipeline, Subfield, TableId, forward,
+    translate,
 };
 use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
 
-use super::{BridgeId, read, tell};
+use super::{RunId, read, tell};
 use crate::message::PacketIn as Received;
+use crate::openflow::numbering::Numbering;
 use crate::openflow::packets::{self, Prepared};
 use crate::{Config, Engine};
 
-const BRIDGE: BridgeId = [3; 16];
+const RUN: RunId = [3; 16];
 const PIPELINES: u64 = 400;
 const PACKETS: usize = 60;
 
@@ -152,7 +154,8 @@ fn there_and_back(
         received_at: Instant::ZERO,
         bytes: packet.bytes().to_vec(),
     };
-    let event = packets::event_of(pipeline.fields(), BRIDGE, received);
+    let numbers = Numbering::of(pipeline, BridgeId(0));
+    let event = packets::event_of(pipeline.fields(), numbers, RUN, received);
     let continuation = event.continuation.expect("it is paused");
     let mut told = event.packet;
     told.format = PacketInFormat::Nicira2;
@@ -169,7 +172,7 @@ fn there_and_back(
     };
     let bytes = back.continuation.take().expect("it came along");
     let continuation = of::PacketContinuation::decode(version, &bytes).expect("we wrote it");
-    packets::prepare_resumption(&back, &continuation, BRIDGE).expect("we wrote it")
+    packets::prepare_resumption(numbers, &back, &continuation, RUN).expect("we wrote it")
 }
 
 /// Two audited engines without rules. Where `normal` sends must not depend on the order of
@@ -253,10 +256,7 @@ impl Twins {
             others: kind(),
             tables: (0..4).map(|table| (table, kind())).collect(),
         };
-        let misses = Change::one(Operation::SetMisses(
-            thalweg_pipeline::BridgeId(0),
-            misses.into(),
-        ));
+        let misses = Change::one(Operation::SetMisses(BridgeId(0), misses.into()));
         for engine in [&mut paused, &mut plain] {
             let set = engine.apply(&misses, Instant::ZERO);
             set.expect("tables can do each");
@@ -450,10 +450,11 @@ fn a_controller_may_change_the_packet_and_what_is_beside_it() {
         received_at: Instant::ZERO,
         bytes: packet.bytes().to_vec(),
     };
-    let event = packets::event_of(pipeline.fields(), BRIDGE, received(&notice));
+    let numbers = Numbering::of(&pipeline, BridgeId(0));
+    let event = packets::event_of(pipeline.fields(), numbers, RUN, received(&notice));
     let continuation = event.continuation.expect("it is paused");
     let resume = |told: &thalweg_openflow::message::packet::PacketIn| {
-        packets::prepare_resumption(told, &continuation, BRIDGE)
+        packets::prepare_resumption(numbers, told, &continuation, RUN)
     };
     let mut told = event.packet;
     assert_eq!(ports(&engine, resume(&told).expect("as it was")), [2]);
@@ -486,23 +487,23 @@ fn a_controller_may_change_the_packet_and_what_is_beside_it() {
 
 #[test]
 fn only_what_this_run_paused_goes_on() {
-    let told = tell(&Continuation::of_list([pause()].into(), TableId(0)), BRIDGE);
-    assert!(read(&told, BRIDGE).is_ok());
+    let told = tell(&Continuation::of_list([pause()].into(), TableId(0)), RUN);
+    assert!(read(&told, RUN).is_ok());
     let refusal = read(&told, [4; 16]).expect_err("another run's");
     assert_eq!(refusal.code, ErrorCode::NXR_STALE);
     let mut none = told.clone();
     none.bridge = [0; 16];
     assert_eq!(
-        read(&none, BRIDGE).expect_err("no switch paused it").code,
+        read(&none, RUN).expect_err("no switch paused it").code,
         ErrorCode::NXR_STALE
     );
     let mut beyond = told.clone();
     beyond.lists[0].table = 255;
-    let refusal = read(&beyond, BRIDGE).expect_err("no such table");
+    let refusal = read(&beyond, RUN).expect_err("no such table");
     assert_eq!(refusal.code, ErrorCode::OFPBPC_BAD_VALUE);
     let mut unknown = told;
     unknown.lists[0].actions = vec![thalweg_openflow::action::Action::Meter(1)];
-    let refusal = read(&unknown, BRIDGE).expect_err("an action that we lack");
+    let refusal = read(&unknown, RUN).expect_err("an action that we lack");
     assert_eq!(refusal.code, ErrorCode::OFPBAC_BAD_TYPE);
 }
 

@@ -1,0 +1,127 @@
+//! Patches between bridges: ports without a device, in pairs.
+//!
+//! ```text
+//!   add_patch(a, b)      a is there, its link is down: b does not lead to a yet
+//!   add_patch(b, a)      both are up: what is sent to a enters b's bridge, and the other way
+//!   remove_patch(b)      a's link is down again; what is sent to it is dropped
+//! ```
+//!
+//! 1. A patch leads on only if its peer leads back, and if neither is configured not to: the
+//!    one sends and the other receives.
+
+use std::collections::BTreeMap;
+
+use thalweg_io::PortStatus;
+use thalweg_packet::PortId;
+use thalweg_pipeline::{BridgeId, Change, Operation, PortState};
+
+use crate::switch::{Switch, SwitchError};
+
+/// The ends of patches, each with its peer.
+#[derive(Debug, Default)]
+pub(crate) struct Patches {
+    peers: BTreeMap<PortId, Option<PortId>>,
+}
+
+impl Patches {
+    /// Whether a port is the end of a patch.
+    pub(crate) fn contains(&self, port: PortId) -> bool {
+        self.peers.contains_key(&port)
+    }
+
+    /// The other end, if it leads back.
+    fn peer(&self, port: PortId) -> Option<PortId> {
+        let peer = (*self.peers.get(&port)?)?;
+        (self.peers.get(&peer) == Some(&Some(port)) && peer != port).then_some(peer)
+    }
+
+    /// The ends in a bridge.
+    pub(crate) fn in_bridge(&self, bridge: BridgeId) -> Vec<PortId> {
+        let ends = self.peers.range(bridge.port(0)..=bridge.port(u16::MAX));
+        ends.map(|(port, _)| *port).collect()
+    }
+}
+
+/// A port that never exists (`OFPP_NONE`): where a patch leads whose peer is not there.
+fn nowhere(port: PortId) -> PortId {
+    BridgeId::of_port(port).port(u16::MAX)
+}
+
+impl Switch {
+    /// Makes a port one end of a patch, or gives it another peer. The peer may come later, or
+    /// not be known yet.
+    ///
+    /// # Errors
+    /// If a port with a device has the number.
+    pub fn add_patch(&mut self, port: PortId, peer: Option<PortId>) -> Result<(), SwitchError> {
+        if self.routes.find(port).is_some() {
+            return Err(SwitchError::DuplicatePort { number: port });
+        }
+        let former = self.patches.peers.insert(port, peer).flatten();
+        self.follow_patches([Some(port), peer, former].into_iter().flatten(), Vec::new());
+        Ok(())
+    }
+
+    /// Removes one end of a patch; returns whether it existed. The other end stays, without a
+    /// link.
+    pub fn remove_patch(&mut self, port: PortId) -> bool {
+        let Some(peer) = self.patches.peers.remove(&port) else {
+            return false;
+        };
+        self.links.remove(&port);
+        self.moves.retain(|moved| moved.port != Some(port));
+        let gone = self.upkeep.port_gone(port);
+        self.follow_patches(peer.into_iter(), gone.operations);
+        true
+    }
+
+    /// Forgets the ends in a bridge, whose ports are gone; those that led there stay.
+    pub(crate) fn forget_patches(&mut self, bridge: BridgeId) {
+        let gone = self.patches.in_bridge(bridge);
+        let peers = gone
+            .iter()
+            .filter_map(|port| self.patches.peers.remove(port));
+        let peers: Vec<PortId> = peers.flatten().collect();
+        self.follow_patches(peers.into_iter(), Vec::new());
+    }
+
+    /// Where what is sent to a port continues its walk; `None` for a port with a device.
+    pub(crate) fn way_through(&self, port: PortId) -> Option<PortId> {
+        if !self.patches.contains(port) {
+            return None;
+        }
+        let peer = self.patches.peer(port);
+        let passes = |peer: &PortId| self.settings.sends(port) && self.settings.receives(*peer);
+        Some(peer.filter(passes).unwrap_or(nowhere(port)))
+    }
+
+    /// Has the other end of a patch follow what was set of `port`.
+    pub(crate) fn follow_peer_of(&mut self, port: PortId) {
+        if let Some(peer) = self.patches.peer(port) {
+            self.follow_port(peer);
+        }
+    }
+
+    /// Tells the pipeline of ends of patches, those that are there, with other operations in
+    /// one change.
+    fn follow_patches(&mut self, ends: impl Iterator<Item = PortId>, mut others: Vec<Operation>) {
+        for port in ends.filter(|port| self.patches.contains(*port)) {
+            let has_link = self.patches.peer(port).is_some();
+            let status = match has_link {
+                true => PortStatus::Up,
+                false => PortStatus::Down,
+            };
+            self.links.insert(port, status);
+            let state = PortState {
+                is_up: has_link && !self.settings.is_down(port),
+                floods: self.settings.floods(port),
+                peer: self.way_through(port),
+            };
+            others.push(Operation::SetPort(port, state));
+        }
+        self.desks.note_ports();
+        if !others.is_empty() {
+            self.apply_own(&Change { operations: others }, &[]);
+        }
+    }
+}
