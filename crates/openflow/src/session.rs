@@ -292,11 +292,16 @@ impl Session {
 
     /// Tells the peer why a message of its was refused.
     pub fn send_error(&mut self, code: ErrorCode, offending: &[u8]) {
-        if let Some(version) = self.version() {
-            self.counters.errors += 1;
-            let error = ErrorMessage::new(version, code, offending);
-            self.send(xid_of(offending), &Message::Error(error));
+        let Some(mut version) = self.version() else {
+            return;
+        };
+        if code == ErrorCode::OFPBRC_BAD_VERSION {
+            // In the sender's own version, as Open vSwitch does, so that it can be read.
+            version = Version::from_number(offending[0]).unwrap_or(version);
         }
+        self.counters.errors += 1;
+        let error = ErrorMessage::new(version, code, offending);
+        self.put(version, xid_of(offending), &Message::Error(error));
     }
 
     fn put(&mut self, version: Version, xid: u32, message: &Message) -> bool {

@@ -22,6 +22,8 @@ mod replay;
 mod run;
 mod trace;
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -56,6 +58,15 @@ enum Command {
     /// it prints totals and ends. If an interface is deleted, the switch attaches to it again
     /// when an interface of that name appears.
     Run(run::Arguments),
+    /// Run in ovs-vswitchd's place: configured by OVSDB, driven by Open vSwitch's tools
+    ///
+    /// Takes the arguments of ovs-vswitchd, and does the same when its own name is that.
+    #[command(disable_help_flag = true)]
+    Vswitchd {
+        /// Arguments of ovs-vswitchd; `--help` lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Send a capture through the switch
     ///
     /// The caches and the interpreter answer every packet, and their answers are compared;
@@ -99,15 +110,23 @@ impl Command {
     /// Whether the command usually ends by a signal and so catches signals itself.
     fn ends_by_signal(&self) -> bool {
         match self {
-            Command::Run(_) => true,
+            Command::Run(_) | Command::Vswitchd { .. } => true,
             Command::P4(command) => command.ends_by_signal(),
             _ => false,
         }
     }
 }
 
+/// The name under which the program is the daemon.
+const DAEMON: &str = "ovs-vswitchd";
+
 fn main() -> ExitCode {
     keep_little_free_memory();
+    let mut given = std::env::args_os();
+    let name = given.next().unwrap_or_default();
+    if Path::new(&name).file_name().is_some_and(|name| name == DAEMON) {
+        return thalweg_vswitchd::run(given);
+    }
     let arguments = Arguments::parse();
     let console = Console::new(arguments.json);
     if !arguments.command.ends_by_signal()
@@ -116,6 +135,7 @@ fn main() -> ExitCode {
         return failure::report(&error);
     }
     let outcome = match &arguments.command {
+        Command::Vswitchd { arguments } => return thalweg_vswitchd::run(arguments.clone()),
         Command::Demo(arguments) => demo::execute(arguments, &console),
         Command::Run(arguments) => run::execute(arguments, &console),
         Command::Replay(arguments) => replay::execute(arguments, &console),

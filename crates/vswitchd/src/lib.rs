@@ -1,6 +1,6 @@
 //! A daemon in ovs-vswitchd's place.
 //!
-//! Around the switch:
+//! [`run`] is the program. Around the switch:
 //! - [`options`] is the command line, and the directories that the environment names.
 //! - [`process`] is the daemon's process: into the background, pidfile, signals, ready, end.
 //! - [`log`] writes the log to its file, the console and the system's log.
@@ -30,10 +30,15 @@
 //! assert!(log.list().contains("vconn              DBG        DBG        DBG\n"));
 //! ```
 
+mod bridges;
 pub mod control_socket;
+mod daemon;
+mod database;
 pub mod datapath_text;
 pub mod log;
 pub mod options;
 pub mod process;
 pub mod unixctl;
 pub mod vlog;
+
+pub use daemon::run;

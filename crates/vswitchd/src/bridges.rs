@@ -1,0 +1,130 @@
+//! The bridges that run, and how they follow the database.
+//!
+//! ```text
+//!   database --> wanted::read --> Bridges::follow --> Switch (ports, rules of bridges)
+//!                                                 \-> an OpenFlow server for each bridge
+//!   Bridges --> report::write: ofport, datapath_id, errors, statistics --> database
+//! ```
+//!
+//! A difference between what is wanted and what runs is made up at once; nothing else is
+//! touched. What cannot be done stays as an error of its interface or bridge, and is tried
+//! again with the next change of the database.
+//!
+//! 1. No two ports of a bridge have one number, and no two bridges one [`BridgeId`].
+//! 2. An interface has a device, or it has an error.
+
+mod allocate;
+mod device;
+mod follow;
+mod report;
+mod serve;
+mod wanted;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use thalweg_control::openflow::OpenFlowServer;
+use thalweg_ovsdb::Uuid;
+use thalweg_packet::PortId;
+use thalweg_packet::wire::MacAddress;
+use thalweg_pipeline::BridgeId;
+
+pub(crate) use device::{DeviceKind, Dummies};
+pub(crate) use report::Report;
+pub(crate) use wanted::{LOCAL, WantedBridge, read};
+
+use allocate::DatapathNumbers;
+use device::{Device, Devices};
+use wanted::{WantedInterface, WantedOpenFlow};
+
+/// A bridge that runs.
+#[derive(Debug)]
+pub(crate) struct Bridge {
+    pub(crate) id: BridgeId,
+    pub(crate) uuid: Uuid,
+    pub(crate) datapath_type: String,
+    pub(crate) datapath_id: u64,
+    pub(crate) mac: MacAddress,
+    /// Where its address comes from if the database gives none.
+    default_mac: MacAddress,
+    pub(crate) interfaces: BTreeMap<String, Interface>,
+    /// The last number that was given to a port without one.
+    last_number: u16,
+    /// What the server was started with.
+    openflow: WantedOpenFlow,
+    pub(crate) server: Option<OpenFlowServer>,
+    /// Why it has no server.
+    pub(crate) error: Option<String>,
+}
+
+/// An interface of a bridge.
+#[derive(Debug)]
+pub(crate) struct Interface {
+    /// What the database wants of it.
+    pub(crate) wanted: WantedInterface,
+    pub(crate) kind: Option<DeviceKind>,
+    /// Its OpenFlow number, if it has a device.
+    pub(crate) number: Option<u16>,
+    /// Its number in the datapath; patches have none.
+    pub(crate) datapath_number: Option<u32>,
+    pub(crate) device: Option<Device>,
+    /// The other end, if it is a patch whose other end exists.
+    pub(crate) peer: Option<PortId>,
+    /// Why it has no device.
+    pub(crate) error: Option<String>,
+}
+
+/// All bridges.
+#[derive(Debug)]
+pub(crate) struct Bridges {
+    pub(crate) by_name: BTreeMap<String, Bridge>,
+    pub(crate) dummies: Dummies,
+    devices: Devices,
+    numbers: DatapathNumbers,
+    /// Where sockets of bridges are.
+    run_folder: PathBuf,
+}
+
+impl Bridges {
+    /// None yet; sockets will be in `run_folder`.
+    pub(crate) fn new(dummies: Dummies, run_folder: PathBuf) -> Bridges {
+        Bridges {
+            by_name: BTreeMap::new(),
+            dummies,
+            devices: Devices::new(run_folder.clone()),
+            numbers: DatapathNumbers::default(),
+            run_folder,
+        }
+    }
+
+    /// An interface of any bridge, and its bridge's name.
+    pub(crate) fn interface(&self, name: &str) -> Option<(&str, &Interface)> {
+        let mut bridges = self.by_name.iter();
+        bridges.find_map(|(bridge, state)| {
+            let interface = state.interfaces.get(name)?;
+            Some((bridge.as_str(), interface))
+        })
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn interface_mut(&mut self, name: &str) -> Option<&mut Interface> {
+        let mut bridges = self.by_name.values_mut();
+        bridges.find_map(|bridge| bridge.interfaces.get_mut(name))
+    }
+}
+
+impl Bridge {
+    /// The port with an OpenFlow number.
+    pub(crate) fn port(&self, number: u16) -> PortId {
+        self.id.port(number)
+    }
+}
+
+/// The name of the datapath of bridges of a type, as `dpif/show` says it.
+pub(crate) fn datapath_of(datapath_type: &str) -> (&str, &'static str) {
+    match datapath_type {
+        "" | "system" => ("system", "ovs-system"),
+        "netdev" => ("netdev", "ovs-netdev"),
+        other => (other, "ovs-dummy"),
+    }
+}

@@ -1,0 +1,111 @@
+//! Numbers: of bridges in the pipeline, of ports in bridges and in the datapath.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use thalweg_pipeline::BridgeId;
+
+use super::{Bridge, Bridges, LOCAL, datapath_of};
+
+/// Numbers at and above this one are left to those who ask for them.
+const GIVEN_BELOW: u16 = 0x8000;
+/// The first number in the datapath of a bridge's own port, in datapaths of dummies.
+const BRIDGES_FROM: u32 = 100;
+
+impl Bridges {
+    /// The lowest number that no bridge has.
+    pub(super) fn free_bridge(&self) -> Option<BridgeId> {
+        let taken: BTreeSet<u16> = self.by_name.values().map(|bridge| bridge.id.0).collect();
+        (0..u16::MAX).find(|id| !taken.contains(id)).map(BridgeId)
+    }
+}
+
+impl Bridge {
+    /// A number for a port: the one asked for if it is free, else the next after the last one
+    /// given, so that one is not soon used again (`alloc_ofp_port` in Open vSwitch).
+    pub(super) fn free_number(&mut self, asked: Option<u16>) -> Option<u16> {
+        let taken: BTreeSet<u16> = self
+            .interfaces
+            .values()
+            .filter_map(|interface| interface.number)
+            .collect();
+        if let Some(asked) = asked.filter(|asked| !taken.contains(asked)) {
+            return Some(asked);
+        }
+        if asked == Some(LOCAL) {
+            return None;
+        }
+        let last = self.last_number;
+        let next = (last + 1..GIVEN_BELOW).chain(1..=last);
+        let number = { next }.find(|number| !taken.contains(number))?;
+        self.last_number = number;
+        Some(number)
+    }
+}
+
+/// Numbers of ports in datapaths; all bridges of a type share one.
+#[derive(Debug, Default)]
+pub(super) struct DatapathNumbers(BTreeMap<String, BTreeSet<u32>>);
+
+impl DatapathNumbers {
+    /// Takes a number for a port. In a datapath of dummies it comes from the port's name, so
+    /// that tests can tell it: `p3` is 3 and `br1` is 101 (`choose_port` in Open vSwitch).
+    pub(super) fn take(&mut self, datapath_type: &str, has_dummies: bool, name: &str) -> u32 {
+        let (kind, _) = datapath_of(datapath_type);
+        let taken = self.0.entry(kind.to_owned()).or_default();
+        let from_name = || {
+            let start = if name.starts_with("br") {
+                BRIDGES_FROM
+            } else {
+                0
+            };
+            let digits = name.trim_start_matches(|c: char| !c.is_ascii_digit());
+            let end = digits.find(|c: char| !c.is_ascii_digit());
+            let digits = &digits[..end.unwrap_or(digits.len())];
+            digits
+                .parse::<u16>()
+                .ok()
+                .map(|number| start + u32::from(number))
+        };
+        let named = if has_dummies { from_name() } else { None };
+        let named = named.filter(|number| *number > 0 && !taken.contains(number));
+        let free = || (1..).find(|number| !taken.contains(number));
+        let number = named
+            .or_else(free)
+            .expect("there are more numbers than ports");
+        taken.insert(number);
+        number
+    }
+
+    /// Gives a number back.
+    pub(super) fn give_back(&mut self, datapath_type: &str, number: u32) {
+        let (kind, _) = datapath_of(datapath_type);
+        if let Some(taken) = self.0.get_mut(kind) {
+            taken.remove(&number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_a_datapath_of_dummies_come_from_names() {
+        let mut numbers = DatapathNumbers::default();
+        let mut take = |name| numbers.take("dummy", true, name);
+        assert_eq!(take("br0"), 100);
+        assert_eq!(take("p1"), 1);
+        assert_eq!(take("p01x7"), 2, "1 is taken");
+        assert_eq!(take("patch"), 3);
+        assert_eq!(take("br1-p2"), 101);
+        assert_eq!(take("p0"), 4);
+        numbers.give_back("dummy", 1);
+        assert_eq!(numbers.take("dummy", true, "p1"), 1);
+        assert_eq!(numbers.take("", false, "eth7"), 1);
+        assert_eq!(
+            numbers.take("system", false, "eth9"),
+            2,
+            "both are one datapath"
+        );
+    }
+}

@@ -1,0 +1,215 @@
+//! Devices behind interfaces: which kind an interface's type means, and how it is opened.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thalweg_io::{
+    CaptureWriter, DummyHandle, DummyPort, Port, PortConfig, PortKind, TracePort, open,
+};
+use thalweg_packet::PortId;
+use thalweg_packet::wire::MacAddress;
+use thalweg_switch::SwitchPort;
+
+use super::wanted::WantedInterface;
+
+/// The MTU of a dummy.
+const DUMMY_MTU: u32 = 1_500;
+
+/// Which types of devices and datapaths mean dummies (`--enable-dummy`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(crate) enum Dummies {
+    /// None: there is no such type.
+    #[default]
+    Off,
+    /// Those whose type says so.
+    Named,
+    /// Also those of type `system`.
+    System,
+    /// All but patches.
+    All,
+}
+
+impl Dummies {
+    /// Whether a datapath of this type has dummies for its own ports.
+    pub(crate) fn has_datapath(self, datapath_type: &str) -> bool {
+        match datapath_type {
+            "dummy" => self >= Dummies::Named,
+            "system" => self >= Dummies::System,
+            _ => self == Dummies::All,
+        }
+    }
+}
+
+/// What an interface's type means here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum DeviceKind {
+    Dummy,
+    /// A dummy as an interface of the switch's own.
+    DummyInternal,
+    /// An interface of the machine.
+    Socket,
+    /// An interface that the switch makes.
+    Tap,
+    Patch,
+}
+
+impl DeviceKind {
+    /// The kind of a type, in a datapath of a type.
+    ///
+    /// # Errors
+    /// If there is none, or not yet.
+    pub(crate) fn of(
+        dummies: Dummies,
+        datapath_type: &str,
+        kind: &str,
+    ) -> Result<DeviceKind, String> {
+        let is_dummy_datapath = dummies.has_datapath(datapath_type);
+        match kind {
+            "patch" => Ok(DeviceKind::Patch),
+            "internal" if is_dummy_datapath => Ok(DeviceKind::DummyInternal),
+            "dummy" | "dummy-pmd" if dummies >= Dummies::Named => Ok(DeviceKind::Dummy),
+            "dummy-internal" if dummies >= Dummies::Named => Ok(DeviceKind::DummyInternal),
+            "system" if dummies >= Dummies::System => Ok(DeviceKind::Dummy),
+            "system" => Ok(DeviceKind::Socket),
+            "tap" if dummies == Dummies::All => Ok(DeviceKind::Dummy),
+            "internal" | "tap" => Ok(DeviceKind::Tap),
+            "vxlan" | "gre" | "geneve" | "gtpu" | "bareudp" | "erspan" | "ip6erspan" | "ip6gre"
+            | "lisp" | "stt" | "srv6" => Err(format!("tunnels ({kind}) are not supported yet")),
+            other => Err(format!("could not create netdev of unknown type {other}")),
+        }
+    }
+
+    /// The type as `dpif/show` says it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            DeviceKind::Dummy => "dummy",
+            DeviceKind::DummyInternal => "dummy-internal",
+            DeviceKind::Socket => "system",
+            DeviceKind::Tap => "tap",
+            DeviceKind::Patch => "patch",
+        }
+    }
+
+    /// Whether it is driven by hand.
+    pub(crate) fn is_dummy(self) -> bool {
+        matches!(self, DeviceKind::Dummy | DeviceKind::DummyInternal)
+    }
+}
+
+/// A device that is open.
+#[derive(Debug)]
+pub(crate) struct Device {
+    pub(crate) mac: MacAddress,
+    pub(crate) mtu: u32,
+    /// Whether it has a link, as far as is known.
+    pub(crate) is_up: bool,
+    /// What feeds it, if it is a dummy.
+    pub(crate) dummy: Option<DummyHandle>,
+}
+
+/// Opens devices.
+#[derive(Debug)]
+pub(crate) struct Devices {
+    /// Files of captures are below it unless their path is absolute.
+    pub(crate) folder: PathBuf,
+    /// The last four bytes of the next dummy's address.
+    next_dummy: u32,
+}
+
+impl Devices {
+    pub(crate) fn new(folder: PathBuf) -> Devices {
+        Devices {
+            folder,
+            next_dummy: 0xaa55_0000,
+        }
+    }
+
+    /// Opens a device that can be attached to a switch.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub(crate) fn open(
+        &mut self,
+        kind: DeviceKind,
+        wanted: &WantedInterface,
+        number: PortId,
+    ) -> Result<(Device, SwitchPort), String> {
+        let could_not = |error: String| {
+            let name = &wanted.name;
+            format!("could not open network device {name} ({error})")
+        };
+        if kind.is_dummy() {
+            return self.open_dummy(wanted, number).map_err(could_not);
+        }
+        let config = PortConfig {
+            kind: match kind {
+                DeviceKind::Tap => PortKind::Tap,
+                _ => PortKind::AfPacket,
+            },
+            mtu_bytes: wanted.mtu,
+            ..PortConfig::new(number, &wanted.name)
+        };
+        let port = open(&config).map_err(|error| could_not(error.to_string()))?;
+        let (mac, mtu) = interface_facts(&wanted.name);
+        let device = Device {
+            mac,
+            mtu,
+            is_up: true,
+            dummy: None,
+        };
+        Ok((device, SwitchPort::new(number, port)))
+    }
+
+    fn open_dummy(
+        &mut self,
+        wanted: &WantedInterface,
+        number: PortId,
+    ) -> Result<(Device, SwitchPort), String> {
+        let (port, handle) = DummyPort::open(number).map_err(|error| error.to_string())?;
+        let last = self.next_dummy.to_be_bytes();
+        self.next_dummy += 1;
+        let counted = MacAddress([0xaa, 0x55, last[0], last[1], last[2], last[3]]);
+        let device = Device {
+            mac: wanted.mac.unwrap_or(counted),
+            mtu: wanted.mtu.unwrap_or(DUMMY_MTU),
+            is_up: true,
+            dummy: Some(handle),
+        };
+        let port = self.with_captures(port, &wanted.options);
+        let port = port.map_err(|error| error.to_string())?;
+        Ok((device, SwitchPort::new(number, port)))
+    }
+
+    /// Puts captures around a dummy, as its options ask.
+    fn with_captures(
+        &self,
+        port: DummyPort,
+        options: &BTreeMap<String, String>,
+    ) -> Result<Box<dyn Port>, thalweg_io::Error> {
+        let both = options.get("pcap");
+        let open = |name: &str| {
+            let path = both.or_else(|| options.get(name));
+            path.map(|path| CaptureWriter::append(&self.folder.join(Path::new(path))))
+                .transpose()
+        };
+        let (received, sent) = (open("rxq_pcap")?, open("tx_pcap")?);
+        Ok(match (&received, &sent) {
+            (None, None) => Box::new(port),
+            _ => Box::new(TracePort::new(port, received, sent)),
+        })
+    }
+}
+
+/// The address and MTU of an interface of the machine; zeros if they cannot be read.
+fn interface_facts(name: &str) -> (MacAddress, u32) {
+    let folder = Path::new("/sys/class/net").join(name);
+    let read = |file: &str| -> io::Result<String> {
+        Ok(std::fs::read_to_string(folder.join(file))?
+            .trim()
+            .to_owned())
+    };
+    let mac = read("address").ok().and_then(|text| text.parse().ok());
+    let mtu = read("mtu").ok().and_then(|text| text.parse().ok());
+    (mac.unwrap_or(MacAddress([0; 6])), mtu.unwrap_or(0))
+}

@@ -1,0 +1,308 @@
+//! Makes the running bridges what the database wants.
+//!
+//! ```text
+//!   1. what is not wanted any more goes        (first, so that numbers and devices are free)
+//!   2. new bridges, then new interfaces: those that ask for a number before the others
+//!   3. patches find their other ends
+//!   4. each bridge's address, tables and OpenFlow server
+//! ```
+
+use std::collections::BTreeMap;
+
+use thalweg_packet::PortId;
+use thalweg_packet::wire::MacAddress;
+use thalweg_switch::{PortIdentity, Switch};
+
+use super::serve::tables;
+use super::wanted::{WantedBridge, WantedInterface};
+use super::{Bridge, Bridges, DeviceKind, Interface, LOCAL};
+
+/// What [`Bridges::follow`] did, and what went wrong, to be logged.
+#[derive(Debug)]
+pub(crate) struct Followed {
+    pub(crate) done: Vec<String>,
+    pub(crate) complaints: Vec<String>,
+}
+
+impl Bridges {
+    /// Follows the database.
+    pub(crate) fn follow(
+        &mut self,
+        wanted: &BTreeMap<String, WantedBridge>,
+        switch: &mut Switch,
+    ) -> Followed {
+        let (mut done, mut complaints) = (Vec::new(), Vec::new());
+        self.remove_unwanted(wanted, switch, &mut done);
+        for bridge in wanted.values() {
+            if !self.by_name.contains_key(&bridge.name) {
+                complaints.extend(self.add_bridge(bridge).err());
+            }
+        }
+        for asks in [true, false] {
+            for bridge in wanted.values() {
+                for interface in bridge.interfaces.values() {
+                    if interface.ofport.is_some() == asks {
+                        let (bridge, name) = (&bridge.name, &interface.name);
+                        match self.add_interface(bridge, interface, switch) {
+                            Ok(Some(number)) => done.push(format!(
+                                "bridge {bridge}: added interface {name} on port {number}"
+                            )),
+                            Ok(None) => {}
+                            Err(error) => complaints.push(error),
+                        }
+                    }
+                }
+            }
+        }
+        self.join_patches(switch);
+        for bridge in wanted.values() {
+            self.set_address(bridge, switch);
+            let before = self
+                .by_name
+                .get(&bridge.name)
+                .map(|known| known.datapath_id);
+            self.serve(bridge, switch);
+            if let Some(running) = self.by_name.get(&bridge.name) {
+                switch.set_openflow_tables(running.id, &tables(&bridge.tables));
+                switch.set_station_aging(running.id, bridge.station_aging);
+                complaints.extend(running.error.clone());
+                if before != Some(running.datapath_id) {
+                    let id = running.datapath_id;
+                    done.push(format!(
+                        "bridge {}: using datapath ID {id:016x}",
+                        bridge.name
+                    ));
+                }
+            }
+        }
+        Followed { done, complaints }
+    }
+
+    /// Ends all bridges.
+    pub(crate) fn end(&mut self, switch: &mut Switch) {
+        self.remove_unwanted(&BTreeMap::new(), switch, &mut Vec::new());
+    }
+
+    fn remove_unwanted(
+        &mut self,
+        wanted: &BTreeMap<String, WantedBridge>,
+        switch: &mut Switch,
+        done: &mut Vec<String>,
+    ) {
+        let names: Vec<String> = self.by_name.keys().cloned().collect();
+        for name in names {
+            let bridge = &self.by_name[&name];
+            let is_same = |wanted: &&WantedBridge| wanted.datapath_type == bridge.datapath_type;
+            let kept = wanted.get(&name).filter(is_same);
+            let gone: Vec<String> = bridge
+                .interfaces
+                .values()
+                .filter(|interface| {
+                    let kept = kept.and_then(|kept| kept.interfaces.get(&interface.wanted.name));
+                    !kept.is_some_and(|kept| interface.stays_as(kept))
+                })
+                .map(|interface| interface.wanted.name.clone())
+                .collect();
+            for interface in gone {
+                if let Some(number) = self.remove_interface(&name, &interface, switch) {
+                    done.push(format!(
+                        "bridge {name}: deleted interface {interface} on port {number}"
+                    ));
+                }
+            }
+            if kept.is_none() {
+                self.remove_bridge(&name, switch);
+            }
+        }
+    }
+
+    fn remove_bridge(&mut self, name: &str, switch: &mut Switch) {
+        if let Some(mut bridge) = self.by_name.remove(name) {
+            bridge.stop_server(switch);
+            switch.remove_bridge(bridge.id);
+        }
+    }
+
+    /// Removes an interface; returns its number, if it had one.
+    fn remove_interface(&mut self, bridge: &str, name: &str, switch: &mut Switch) -> Option<u16> {
+        let bridge = self.by_name.get_mut(bridge)?;
+        let interface = bridge.interfaces.remove(name)?;
+        if let Some(number) = interface.datapath_number {
+            self.numbers.give_back(&bridge.datapath_type, number);
+        }
+        let number = interface.number?;
+        match interface.kind {
+            Some(DeviceKind::Patch) => switch.remove_patch(bridge.id.port(number)),
+            _ => switch.detach(bridge.id.port(number)),
+        };
+        Some(number)
+    }
+
+    fn add_bridge(&mut self, wanted: &WantedBridge) -> Result<(), String> {
+        let id = self.free_bridge().ok_or("there are too many bridges")?;
+        let default_mac = random_mac(wanted);
+        let bridge = Bridge {
+            id,
+            uuid: wanted.row.uuid,
+            datapath_type: wanted.datapath_type.clone(),
+            datapath_id: 0,
+            mac: wanted.hwaddr.unwrap_or(default_mac),
+            default_mac,
+            interfaces: BTreeMap::new(),
+            last_number: 0,
+            openflow: wanted.openflow.clone(),
+            server: None,
+            error: None,
+        };
+        self.by_name.insert(wanted.name.clone(), bridge);
+        Ok(())
+    }
+
+    /// Adds an interface that is not there yet, and returns its number; one that is there takes
+    /// over what is wanted.
+    fn add_interface(
+        &mut self,
+        bridge: &str,
+        wanted: &WantedInterface,
+        switch: &mut Switch,
+    ) -> Result<Option<u16>, String> {
+        let dummies = self.dummies;
+        let Some(bridge) = self.by_name.get_mut(bridge) else {
+            return Ok(None);
+        };
+        if let Some(interface) = bridge.interfaces.get_mut(&wanted.name) {
+            interface.wanted = wanted.clone();
+            if interface.number.is_some() {
+                return Ok(None);
+            }
+        }
+        let mut interface = Interface {
+            wanted: wanted.clone(),
+            kind: None,
+            number: None,
+            datapath_number: None,
+            device: None,
+            peer: None,
+            error: None,
+        };
+        let has_dummies = dummies.has_datapath(&bridge.datapath_type);
+        let kind = DeviceKind::of(dummies, &bridge.datapath_type, &wanted.kind);
+        let added = kind.and_then(|kind| {
+            interface.kind = Some(kind);
+            let number = bridge.free_number(wanted.ofport);
+            let number = number.ok_or("no port number is left")?;
+            let port = bridge.port(number);
+            if kind == DeviceKind::Patch {
+                switch.set_port_identity(port, identity(&wanted.name, None));
+                switch
+                    .add_patch(port, None)
+                    .map_err(|error| error.to_string())?;
+            } else {
+                let (device, attached) = self.devices.open(kind, wanted, port)?;
+                switch.set_port_identity(port, identity(&wanted.name, Some(device.mac)));
+                switch.attach(attached).map_err(|error| error.to_string())?;
+                let kind = &bridge.datapath_type;
+                let number = self.numbers.take(kind, has_dummies, &wanted.name);
+                interface.datapath_number = Some(number);
+                interface.device = Some(device);
+            }
+            interface.number = Some(number);
+            Ok(Some(number))
+        });
+        interface.error = added.as_ref().err().cloned();
+        bridge.interfaces.insert(wanted.name.clone(), interface);
+        added.map_err(|error| format!("{}: {error}", wanted.name))
+    }
+
+    /// Joins patches whose options name each other, and parts the others.
+    fn join_patches(&mut self, switch: &mut Switch) {
+        let mut ends: BTreeMap<String, (PortId, Option<String>)> = BTreeMap::new();
+        for bridge in self.by_name.values() {
+            for (name, interface) in &bridge.interfaces {
+                let number = interface.number.filter(|_| interface.is_patch());
+                if let Some(number) = number {
+                    let peer = interface.wanted.options.get("peer").cloned();
+                    ends.insert(name.clone(), (bridge.port(number), peer));
+                }
+            }
+        }
+        let peer_of = |name: &str| {
+            let (_, peer) = ends.get(name)?;
+            let (port, back) = ends.get(peer.as_deref()?)?;
+            (back.as_deref() == Some(name)).then_some(*port)
+        };
+        for (name, (port, _)) in &ends {
+            let peer = peer_of(name);
+            let Some(interface) = self.interface_mut(name) else {
+                continue;
+            };
+            if interface.peer != peer {
+                interface.peer = peer;
+                // The port exists, so only its peer changes.
+                let joined = switch.add_patch(*port, peer);
+                debug_assert!(joined.is_ok(), "{joined:?}");
+            }
+        }
+    }
+
+    /// Gives a bridge's own port its address: the one that is asked for, or the lowest of its
+    /// interfaces, or one made up.
+    fn set_address(&mut self, wanted: &WantedBridge, switch: &mut Switch) {
+        let Some(bridge) = self.by_name.get_mut(&wanted.name) else {
+            return;
+        };
+        let others = bridge.interfaces.values().filter(|interface| {
+            interface.number != Some(LOCAL) && interface.wanted.kind != "internal"
+        });
+        let lowest = others
+            .filter_map(|interface| interface.device.as_ref())
+            .map(|device| device.mac)
+            .filter(|mac| mac.0[0] & 1 == 0 && mac.0 != [0; 6])
+            .min_by_key(|mac| mac.0);
+        bridge.mac = wanted.hwaddr.or(lowest).unwrap_or(bridge.default_mac);
+        let (mac, local) = (bridge.mac, bridge.port(LOCAL));
+        if let Some(interface) = bridge.interfaces.get_mut(&wanted.name)
+            && let Some(device) = &mut interface.device
+            && device.mac != mac
+        {
+            device.mac = mac;
+            switch.set_port_identity(local, identity(&wanted.name, Some(mac)));
+        }
+    }
+}
+
+/// A port's name and address, for OpenFlow.
+fn identity(name: &str, address: Option<MacAddress>) -> PortIdentity {
+    PortIdentity {
+        name: name.to_owned(),
+        address: address.map(|address| address.0),
+    }
+}
+
+impl Interface {
+    fn is_patch(&self) -> bool {
+        self.kind == Some(DeviceKind::Patch)
+    }
+
+    /// Whether it can stay if this is wanted: with the same device and the same number.
+    fn stays_as(&self, wanted: &WantedInterface) -> bool {
+        let captures = |wanted: &WantedInterface| {
+            ["pcap", "rxq_pcap", "tx_pcap"].map(|name| wanted.options.get(name).cloned())
+        };
+        let is_renumbered = wanted.ofport.is_some()
+            && wanted.ofport != self.wanted.ofport
+            && wanted.ofport != self.number;
+        self.number.is_some()
+            && self.wanted.kind == wanted.kind
+            && captures(&self.wanted) == captures(wanted)
+            && !is_renumbered
+    }
+}
+
+/// An address of a bridge without interfaces: local, and as the bridge's row in the database,
+/// so that it stays when the daemon starts again.
+fn random_mac(wanted: &WantedBridge) -> MacAddress {
+    let bytes = wanted.row.uuid.as_bytes();
+    let [a, b, c, d, e, f] = [0, 1, 2, 3, 4, 5].map(|index| bytes[index]);
+    MacAddress([a & 0xfc | 0x02, b, c, d, e, f & 0xf0])
+}

@@ -1,0 +1,170 @@
+//! What became of the configuration, as the database tells it.
+//!
+//! The transaction has every column that the switch writes; those that are as they should be
+//! are left out of it by themselves.
+
+use std::sync::Arc;
+
+use thalweg_ovsdb::open_vswitch::{bridge, controller, interface, root};
+use thalweg_ovsdb::{DatabaseReplica, DatabaseTransaction, Row};
+use thalweg_switch::{PortTotals, Totals};
+
+use super::{Bridge, Bridges, DeviceKind, Dummies, Interface};
+
+/// Types of interfaces that exist with and without dummies.
+const TYPES: [&str; 4] = ["internal", "patch", "system", "tap"];
+const DUMMY_TYPES: [&str; 3] = ["dummy", "dummy-internal", "dummy-pmd"];
+
+/// What [`Bridges::report`] tells.
+#[derive(Debug)]
+pub(crate) struct Report<'a> {
+    /// The configuration that is done.
+    pub(crate) done: Option<i64>,
+    /// Counts of ports, if they are to be told.
+    pub(crate) totals: Option<&'a Totals>,
+}
+
+impl Bridges {
+    /// Makes the transaction that brings the database up to date.
+    pub(crate) fn report(
+        &self,
+        replica: &DatabaseReplica,
+        report: &Report<'_>,
+    ) -> DatabaseTransaction {
+        let mut transaction = DatabaseTransaction::new();
+        if let Some(root) = replica.rows(root::TABLE).next() {
+            self.report_root(&mut transaction, root, report);
+        }
+        for running in self.by_name.values() {
+            let Some(row) = replica.row(bridge::TABLE, running.uuid) else {
+                continue;
+            };
+            let id = format!("{:016x}", running.datapath_id);
+            transaction.set(row, bridge::DATAPATH_ID, Some(&id));
+            transaction.set(row, bridge::DATAPATH_VERSION, "<built-in>");
+            running.report_controllers(replica, &mut transaction, row);
+            for interface in running.interfaces.values() {
+                let Some(row) = replica.row(interface::TABLE, interface.wanted.row.uuid) else {
+                    continue;
+                };
+                interface.report(&mut transaction, row);
+                let totals = report.totals.and_then(|totals| {
+                    let number = running.port(interface.number?);
+                    totals.ports.iter().find(|port| port.number == number)
+                });
+                if let Some(totals) = totals {
+                    report_counts(&mut transaction, row, totals);
+                }
+            }
+        }
+        self.report_unserved(replica, &mut transaction);
+        transaction
+    }
+
+    fn report_root(
+        &self,
+        transaction: &mut DatabaseTransaction,
+        root: &Arc<Row>,
+        report: &Report<'_>,
+    ) {
+        if let Some(done) = report.done {
+            transaction.set(root, root::CUR_CFG, done);
+        }
+        transaction.set(root, root::DPDK_INITIALIZED, false);
+        let has_dummies = self.dummies > Dummies::Off;
+        let mut types = TYPES.to_vec();
+        let mut datapaths = vec!["netdev", "system"];
+        if has_dummies {
+            types.extend(DUMMY_TYPES);
+            datapaths.push("dummy");
+        }
+        transaction.set(root, root::IFACE_TYPES, &types);
+        transaction.set(root, root::DATAPATH_TYPES, &datapaths);
+    }
+
+    /// Ports that no bridge runs have no number.
+    fn report_unserved(&self, replica: &DatabaseReplica, transaction: &mut DatabaseTransaction) {
+        for row in replica.rows(interface::TABLE) {
+            let name = row.get(interface::NAME);
+            if self.interface(name).is_none() && row.get(interface::OFPORT).is_some() {
+                transaction.set(row, interface::OFPORT, None);
+            }
+        }
+    }
+}
+
+impl Bridge {
+    fn report_controllers(
+        &self,
+        replica: &DatabaseReplica,
+        transaction: &mut DatabaseTransaction,
+        row: &Row,
+    ) {
+        let has_controller = self
+            .server
+            .as_ref()
+            .is_some_and(|server| server.has_controller());
+        for row in replica.follow(row, bridge::CONTROLLER) {
+            let is_passive = row.get(controller::TARGET).starts_with('p');
+            transaction.set(row, controller::IS_CONNECTED, has_controller && !is_passive);
+        }
+    }
+}
+
+impl Interface {
+    fn report(&self, transaction: &mut DatabaseTransaction, row: &Arc<Row>) {
+        let number = self.number.map_or(-1, i64::from);
+        let error = self.error.as_deref();
+        transaction.set(row, interface::OFPORT, Some(number));
+        transaction.set(row, interface::ERROR, error);
+        let is_up = self.is_up();
+        let state = |is_up: bool| Some(if is_up { "up" } else { "down" });
+        let there = self.number.is_some();
+        let link = if there { state(is_up) } else { None };
+        transaction.set(row, interface::LINK_STATE, link);
+        transaction.set(row, interface::ADMIN_STATE, link);
+        let device = self.device.as_ref();
+        let mac = device.map(|device| device.mac.to_string());
+        transaction.set(row, interface::MAC_IN_USE, mac.as_deref());
+        let mtu = device.map(|device| i64::from(device.mtu));
+        transaction.set(row, interface::MTU, mtu.filter(|mtu| *mtu > 0));
+        if there {
+            transaction.set(row, interface::IFINDEX, Some(0));
+            transaction.set(row, interface::LINK_RESETS, Some(0));
+        }
+        let peer = self.wanted.options.get("peer").map(String::as_str);
+        let status: Vec<(&str, &str)> = match self.kind {
+            Some(DeviceKind::Patch) => peer.map(|peer| ("patch-peer", peer)).into_iter().collect(),
+            _ => Vec::new(),
+        };
+        transaction.set(row, interface::STATUS, &status);
+    }
+
+    /// Whether it can carry packets.
+    pub(crate) fn is_up(&self) -> bool {
+        match self.kind {
+            Some(DeviceKind::Patch) => true,
+            _ => self.device.as_ref().is_some_and(|device| device.is_up),
+        }
+    }
+}
+
+fn report_counts(transaction: &mut DatabaseTransaction, row: &Arc<Row>, totals: &PortTotals) {
+    let counters = &totals.counters;
+    let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    let statistics = [
+        ("collisions", 0),
+        ("rx_bytes", number(counters.received_bytes)),
+        ("rx_crc_err", 0),
+        ("rx_dropped", number(counters.pool_refusals)),
+        ("rx_errors", 0),
+        ("rx_frame_err", 0),
+        ("rx_over_err", 0),
+        ("rx_packets", number(counters.received_packets)),
+        ("tx_bytes", number(counters.sent_bytes)),
+        ("tx_dropped", number(counters.drops.total())),
+        ("tx_errors", 0),
+        ("tx_packets", number(counters.sent_packets)),
+    ];
+    transaction.set(row, interface::STATISTICS, &statistics);
+}

@@ -1,0 +1,108 @@
+//! The OpenFlow server of a bridge.
+
+use std::collections::BTreeMap;
+
+use thalweg_control::openflow::{ListenAddress, OpenFlowConfig, OpenFlowServer, Remote};
+use thalweg_switch::{OpenFlowIdentity, OpenFlowTable, Switch};
+
+use super::wanted::WantedTable;
+use super::{Bridge, Bridges, WantedBridge};
+
+impl Bridges {
+    /// Starts the server of a bridge, or starts it again if what it does is to be different.
+    pub(super) fn serve(&mut self, wanted: &WantedBridge, switch: &mut Switch) {
+        let folder = self.run_folder.clone();
+        let Some(bridge) = self.by_name.get_mut(&wanted.name) else {
+            return;
+        };
+        let is_same = bridge.openflow == wanted.openflow && !bridge.is_renumbered(wanted);
+        if bridge.server.is_some() && is_same {
+            return;
+        }
+        bridge.stop_server(switch);
+        bridge.datapath_id = wanted
+            .datapath_id
+            .unwrap_or_else(|| number_of(bridge.mac.0));
+        bridge.openflow = wanted.openflow.clone();
+        let mut complaints = Vec::new();
+        let mut config = OpenFlowConfig {
+            listen: vec![unix(&folder.join(format!("{}.mgmt", wanted.name)))],
+            snoop: vec![unix(&folder.join(format!("{}.snoop", wanted.name)))],
+            fail_mode: wanted.openflow.fail_mode,
+            versions: wanted.openflow.versions,
+            // The operator wrote the address.
+            allows_remote: true,
+            ..OpenFlowConfig::default()
+        };
+        for controller in &wanted.openflow.controllers {
+            config.probe_interval = controller.probe_interval;
+            config.max_backoff = controller.max_backoff;
+            config.packet_rate = controller.packet_rate;
+            if let Ok(address) = controller.target.parse::<Remote>() {
+                config.controllers.push(address.relative_to(&folder));
+            } else if let Ok(address) = controller.target.parse::<ListenAddress>() {
+                config.listen.push(address.relative_to(&folder));
+            } else {
+                complaints.push(format!("controller {:?} is no address", controller.target));
+            }
+        }
+        let mut identity = OpenFlowIdentity::new(bridge.datapath_id, &wanted.name);
+        if let Some(description) = &wanted.description {
+            identity.description.datapath.clone_from(description);
+        }
+        let plane = switch.open_flow(bridge.id, identity);
+        match OpenFlowServer::start(plane, config) {
+            Ok(server) => bridge.server = Some(server),
+            Err(error) => {
+                switch.close_openflow(bridge.id);
+                complaints.push(error.to_string());
+            }
+        }
+        bridge.error = (!complaints.is_empty()).then(|| complaints.join("; "));
+    }
+}
+
+impl Bridge {
+    fn is_renumbered(&self, wanted: &WantedBridge) -> bool {
+        wanted.datapath_id.unwrap_or_else(|| number_of(self.mac.0)) != self.datapath_id
+    }
+
+    /// Ends the server and its connections.
+    pub(super) fn stop_server(&mut self, switch: &mut Switch) {
+        if let Some(mut server) = self.server.take() {
+            // In this order: a connection may wait for the switch.
+            switch.close_openflow(self.id);
+            server.stop();
+        }
+    }
+}
+
+/// The tables as the switch wants them.
+pub(super) fn tables(wanted: &BTreeMap<u8, WantedTable>) -> BTreeMap<u8, OpenFlowTable> {
+    let mut tables = BTreeMap::new();
+    for (number, table) in wanted {
+        let mut configured = OpenFlowTable {
+            name: table.name.clone(),
+            ..OpenFlowTable::default()
+        };
+        configured.limit.rules = table.rules;
+        configured.limit.evicts = table.evicts;
+        let groups = table.groups.iter();
+        configured.limit.groups = groups
+            .filter_map(|text| thalweg_pipeline::text::parse_subfield(text).ok())
+            .collect();
+        tables.insert(*number, configured);
+    }
+    tables
+}
+
+/// An address as a number, the datapath's by default.
+fn number_of(mac: [u8; 6]) -> u64 {
+    mac.iter()
+        .fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+fn unix(path: &std::path::Path) -> ListenAddress {
+    let text = format!("punix:{}", path.display());
+    text.parse().expect("a path makes an address")
+}

@@ -1,0 +1,278 @@
+//! The configuration as the database has it, read into plain types.
+//!
+//! Reading never fails: a value that makes no sense is reported, and counts as not set.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thalweg_control::openflow::FailMode;
+use thalweg_openflow::{Version, Versions};
+use thalweg_ovsdb::open_vswitch::{bridge, controller, flow_table, interface, port, root};
+use thalweg_ovsdb::{DatabaseReplica, Pairs, Row, Text, Uuid};
+use thalweg_packet::wire::MacAddress;
+
+/// The number of a bridge's own port.
+pub(crate) const LOCAL: u16 = 0xfffe;
+/// The largest number of another port.
+const MAX_PORT: u16 = 0xfeff;
+
+/// A bridge.
+#[derive(Clone, Debug)]
+pub(crate) struct WantedBridge {
+    pub(crate) row: Arc<Row>,
+    pub(crate) name: String,
+    pub(crate) datapath_type: String,
+    pub(crate) datapath_id: Option<u64>,
+    pub(crate) hwaddr: Option<MacAddress>,
+    pub(crate) description: Option<String>,
+    /// Stations that are silent for this long are forgotten.
+    pub(crate) station_aging: Duration,
+    pub(crate) openflow: WantedOpenFlow,
+    pub(crate) tables: BTreeMap<u8, WantedTable>,
+    pub(crate) interfaces: BTreeMap<String, WantedInterface>,
+}
+
+/// What a bridge's OpenFlow server does.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct WantedOpenFlow {
+    pub(crate) versions: Versions,
+    pub(crate) fail_mode: FailMode,
+    pub(crate) controllers: Vec<WantedController>,
+}
+
+/// A controller, or an address for controllers.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct WantedController {
+    pub(crate) uuid: Uuid,
+    pub(crate) target: String,
+    pub(crate) probe_interval: Option<Duration>,
+    pub(crate) max_backoff: Duration,
+    pub(crate) packet_rate: Option<u32>,
+}
+
+/// A table with a name or a limit.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct WantedTable {
+    pub(crate) name: String,
+    pub(crate) rules: Option<u32>,
+    pub(crate) evicts: bool,
+    /// Subfields whose values make groups, as the database has them.
+    pub(crate) groups: Vec<String>,
+}
+
+/// An interface, with its port's row.
+#[derive(Clone, Debug)]
+pub(crate) struct WantedInterface {
+    pub(crate) row: Arc<Row>,
+    pub(crate) port: Arc<Row>,
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) ofport: Option<u16>,
+    pub(crate) mac: Option<MacAddress>,
+    pub(crate) mtu: Option<u32>,
+    pub(crate) options: BTreeMap<String, String>,
+}
+
+/// What could not be read, to be logged.
+#[derive(Debug, Default)]
+pub(crate) struct Complaints(pub(crate) Vec<String>);
+
+impl Complaints {
+    fn add(&mut self, text: String) {
+        self.0.push(text);
+    }
+}
+
+/// Reads all bridges of the database.
+pub(crate) fn read(replica: &DatabaseReplica) -> (BTreeMap<String, WantedBridge>, Complaints) {
+    let mut complaints = Complaints::default();
+    let mut bridges = BTreeMap::new();
+    for root in replica.rows(root::TABLE) {
+        for row in replica.follow(root, root::BRIDGES) {
+            let wanted = read_bridge(replica, row, &mut complaints);
+            if wanted.name.contains('/') || wanted.name.is_empty() {
+                complaints.add(format!("ignoring invalid bridge name {:?}", wanted.name));
+                continue;
+            }
+            bridges.insert(wanted.name.clone(), wanted);
+        }
+    }
+    (bridges, complaints)
+}
+
+fn read_bridge(
+    replica: &DatabaseReplica,
+    row: &Arc<Row>,
+    complaints: &mut Complaints,
+) -> WantedBridge {
+    let name = row.get(bridge::NAME).to_owned();
+    let config = row.get(bridge::OTHER_CONFIG);
+    let mut interfaces = BTreeMap::new();
+    for port in replica.follow(row, bridge::PORTS) {
+        for interface in replica.follow(port, port::INTERFACES) {
+            let wanted = read_interface(interface, port, &name, complaints);
+            interfaces.insert(wanted.name.clone(), wanted);
+        }
+    }
+    let hexadecimal = |text: &str| match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None if text.len() == 16 => u64::from_str_radix(text, 16).ok(),
+        None => None,
+    };
+    let given_id = config.get("datapath-id");
+    let datapath_id = given_id.and_then(hexadecimal).filter(|id| *id != 0);
+    if let Some(text) = given_id.filter(|_| datapath_id.is_none()) {
+        complaints.add(format!(
+            "bridge {name}: datapath-id {text:?} is not 16 hexadecimal digits"
+        ));
+    }
+    let given = config.get("hwaddr");
+    let hwaddr = given.and_then(|text| text.parse().ok());
+    if let Some(text) = given.filter(|_| hwaddr.is_none()) {
+        complaints.add(format!("bridge {name}: hwaddr {text:?} is no address"));
+    }
+    WantedBridge {
+        row: row.clone(),
+        datapath_type: row.get(bridge::DATAPATH_TYPE).to_owned(),
+        datapath_id,
+        hwaddr,
+        description: config.get("dp-desc").map(str::to_owned),
+        station_aging: station_aging(&config),
+        openflow: WantedOpenFlow {
+            versions: versions(row, &name, complaints),
+            fail_mode: match row.get(bridge::FAIL_MODE) {
+                Some("secure") => FailMode::Secure,
+                _ => FailMode::Standalone,
+            },
+            controllers: controllers(replica, row),
+        },
+        tables: tables(replica, row, complaints),
+        interfaces,
+        name,
+    }
+}
+
+fn read_interface(
+    row: &Arc<Row>,
+    port: &Arc<Row>,
+    bridge: &str,
+    complaints: &mut Complaints,
+) -> WantedInterface {
+    let name = row.get(interface::NAME).to_owned();
+    let is_local = name == bridge;
+    let kind = match row.get(interface::TYPE) {
+        _ if is_local => "internal",
+        "" => "system",
+        other => other,
+    };
+    let requested = row.get(interface::OFPORT_REQUEST);
+    let ofport = match is_local {
+        true => Some(LOCAL),
+        false => requested
+            .and_then(|number| u16::try_from(number).ok())
+            .filter(|number| (1..=MAX_PORT).contains(number)),
+    };
+    let mac = row.get(interface::MAC).and_then(|text| {
+        let mac = text.parse().ok();
+        if mac.is_none() {
+            complaints.add(format!("interface {name}: mac {text:?} is no address"));
+        }
+        mac
+    });
+    let options = row.get(interface::OPTIONS).iter();
+    WantedInterface {
+        row: row.clone(),
+        port: port.clone(),
+        kind: kind.to_owned(),
+        ofport,
+        mac,
+        mtu: row
+            .get(interface::MTU_REQUEST)
+            .and_then(|mtu| u32::try_from(mtu).ok()),
+        options: options
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect(),
+        name,
+    }
+}
+
+/// The ageing time of stations, in the bounds of Open vSwitch; 300 s by default.
+fn station_aging(config: &Pairs<'_, Text, Text>) -> Duration {
+    let given = config
+        .get("mac-aging-time")
+        .and_then(|text| text.parse().ok());
+    Duration::from_secs(given.unwrap_or(300_u64).clamp(15, 3_600))
+}
+
+fn versions(row: &Row, name: &str, complaints: &mut Complaints) -> Versions {
+    let mut bits = 0;
+    for protocol in row.get(bridge::PROTOCOLS) {
+        let version = match protocol {
+            "OpenFlow10" => Version::V10,
+            "OpenFlow11" => Version::V11,
+            "OpenFlow12" => Version::V12,
+            "OpenFlow13" => Version::V13,
+            "OpenFlow14" => Version::V14,
+            "OpenFlow15" => Version::V15,
+            other => {
+                complaints.add(format!("bridge {name}: unknown protocol {other:?}"));
+                continue;
+            }
+        };
+        bits |= 1 << version.number();
+    }
+    match bits {
+        0 => Versions::ALL,
+        bits => Versions::from_bits(bits),
+    }
+}
+
+fn controllers(replica: &DatabaseReplica, row: &Row) -> Vec<WantedController> {
+    let rows = replica.follow(row, bridge::CONTROLLER);
+    let controllers = rows.map(|row| {
+        let probe = row.get(controller::INACTIVITY_PROBE).unwrap_or(5_000);
+        let backoff = row.get(controller::MAX_BACKOFF).unwrap_or(8_000);
+        let rate = row.get(controller::CONTROLLER_RATE_LIMIT);
+        WantedController {
+            uuid: row.uuid,
+            target: row.get(controller::TARGET).to_owned(),
+            // Open vSwitch asks at most every 5 s if less than a second is given.
+            probe_interval: match u64::try_from(probe).unwrap_or(0) {
+                0 => None,
+                interval => Some(Duration::from_millis(interval.max(1_000))),
+            },
+            max_backoff: Duration::from_millis(u64::try_from(backoff).unwrap_or(0).max(1_000)),
+            packet_rate: rate.and_then(|rate| u32::try_from(rate).ok()),
+        }
+    });
+    let mut controllers: Vec<_> = controllers.collect();
+    controllers.sort_by(|one, other| one.target.cmp(&other.target));
+    controllers
+}
+
+fn tables(
+    replica: &DatabaseReplica,
+    row: &Row,
+    complaints: &mut Complaints,
+) -> BTreeMap<u8, WantedTable> {
+    let mut tables = BTreeMap::new();
+    for (number, uuid) in row.get(bridge::FLOW_TABLES).iter() {
+        let (Ok(number), Some(table)) =
+            (u8::try_from(number), replica.row(flow_table::TABLE, uuid))
+        else {
+            complaints.add(format!("flow table {number} does not exist"));
+            continue;
+        };
+        let wanted = WantedTable {
+            name: table.get(flow_table::NAME).unwrap_or_default().to_owned(),
+            rules: table
+                .get(flow_table::FLOW_LIMIT)
+                .and_then(|limit| u32::try_from(limit).ok()),
+            evicts: table.get(flow_table::OVERFLOW_POLICY) == Some("evict"),
+            groups: table.get(flow_table::GROUPS).map(str::to_owned).collect(),
+        };
+        tables.insert(number, wanted);
+    }
+    tables
+}

@@ -1,0 +1,275 @@
+//! The daemon: one loop around the switch, the database and the control socket.
+//!
+//! ```text
+//!   loop:  switch.poll         packets' news, timeouts, OpenFlow's calls
+//!          database            what changed --> bridges follow --> what became of it
+//!          control socket      commands, in their order
+//!          time-outs           statistics, every few seconds
+//! ```
+//!
+//! Everything that decides is on this one thread; workers, OpenFlow servers and readers of
+//! sockets have theirs and wake it.
+//!
+//! 1. Without the database's lock nothing is configured and nothing written.
+//! 2. One transaction is under way at a time. When it has ended, the next is made from what is
+//!    then wrong, so that none is lost.
+//! 3. `cur_cfg` is written in or after the transaction that has all that a configuration
+//!    caused.
+
+mod commands;
+mod configure;
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use thalweg_ovsdb::open_vswitch::{TABLES, root};
+use thalweg_ovsdb::{DatabaseConfig, DatabaseEvent, TransactionId};
+use thalweg_packet::Instant;
+use thalweg_switch::{Interrupter, Switch, SwitchConfig};
+
+use crate::bridges::{Bridges, Dummies};
+use crate::database::{DatabaseAddress, DatabaseLink, Waker};
+use crate::log::Log;
+use crate::options::{DaemonOptions, DummyLevel, VERSION_TEXT};
+use crate::process::{LoopWaker, Process, Start, start};
+use crate::unixctl::{ControlCommands, ControlRequest};
+use crate::vlog::{LogLevel, modules};
+
+/// The longest wait for something to happen.
+const NAP: Duration = Duration::from_millis(100);
+/// The name of the lock that one daemon of a database holds.
+const LOCK: &str = "ovs_vswitchd";
+/// How often statistics are written if the database does not say.
+const STATISTICS_INTERVAL: Duration = Duration::from_secs(5);
+/// Most packets of ports without a worker's attention, for each worker.
+const PACKETS: usize = 16_384;
+
+/// The running daemon.
+pub(crate) struct Daemon {
+    pub(crate) switch: Switch,
+    pub(crate) bridges: Bridges,
+    pub(crate) log: Log,
+    link: DatabaseLink,
+    /// The transaction under way.
+    writing: Option<TransactionId>,
+    /// Whether the rows or the bridges changed since the last report.
+    must_follow: bool,
+    must_report: bool,
+    /// The configuration that the bridges follow.
+    followed: Option<i64>,
+    next_statistics: Instant,
+    /// What was complained about, so that it is said once.
+    complaints: BTreeSet<String>,
+    /// Whether a configuration was followed and written: a parent may return.
+    pub(crate) is_ready: bool,
+    /// Whether it shall end, and if so, whether it cleans up.
+    pub(crate) ending: Option<Ending>,
+}
+
+/// Runs the daemon with its arguments, without the program's name; returns its status.
+///
+/// The program must not have started a thread. With `--detach` it starts itself again.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let options = match DaemonOptions::parse(arguments) {
+        Ok(options) => options,
+        Err(none) => return none.report(),
+    };
+    // The switch, which can be woken, starts after the process is what it will be.
+    let bell: Arc<OnceLock<Interrupter>> = Arc::default();
+    let of_process = bell.clone();
+    let waker: LoopWaker = Arc::new(move || {
+        if let Some(interrupter) = of_process.get() {
+            interrupter.interrupt();
+        }
+    });
+    let mut process = match start(&options, Daemon::commands(VERSION_TEXT), waker) {
+        Start::Daemon(process) => process,
+        Start::Ended(status) => return status,
+    };
+    let mut daemon = match Daemon::start(&options, process.log.clone()) {
+        Ok(daemon) => daemon,
+        Err(error) => {
+            process.log.fatal(modules::VSWITCHD, &error);
+            return ExitCode::FAILURE;
+        }
+    };
+    let _ = bell.set(daemon.switch.interrupter());
+    serve(&mut daemon, &mut process);
+    daemon.stop();
+    process.end()
+}
+
+/// The loop.
+fn serve(daemon: &mut Daemon, process: &mut Process) {
+    while !process.should_exit() && daemon.ending.is_none() {
+        daemon.round();
+        if daemon.is_ready {
+            process.ready();
+        }
+        while let Some(command) = process.control.next_command() {
+            let reply = daemon.handle(&command.request);
+            if daemon.ending.is_some() {
+                // The client sees the end of what it asked for.
+                daemon.stop();
+            }
+            command.reply(reply);
+        }
+    }
+}
+
+/// How the daemon ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ending {
+    /// Devices stay, for the next daemon.
+    Quiet,
+    /// Devices that it made go, too.
+    CleanedUp,
+}
+
+impl Daemon {
+    /// A daemon that has not looked into the database yet.
+    ///
+    /// # Errors
+    /// If the switch cannot start or the database's address makes no sense.
+    pub(crate) fn start(options: &DaemonOptions, log: Log) -> Result<Daemon, String> {
+        let run = options.directories.run.clone();
+        let address = match &options.database {
+            Some(address) => address.parse()?,
+            None => DatabaseAddress::Unix(run.join("db.sock")),
+        };
+        let mut config = SwitchConfig {
+            packets_per_worker: PACKETS,
+            ..SwitchConfig::default()
+        };
+        config.pipeline.bridges = true;
+        let switch = Switch::start(config, Vec::new()).map_err(|error| error.to_string())?;
+        let interrupter = switch.interrupter();
+        let waker: Waker = Arc::new(move || interrupter.interrupt());
+        let database = DatabaseConfig::new("Open_vSwitch", TABLES);
+        let mut link = DatabaseLink::new(database, address, waker);
+        link.client().lock(LOCK);
+        let dummies = match options.enable_dummy {
+            None => Dummies::Off,
+            Some(DummyLevel::Beside) => Dummies::Named,
+            Some(DummyLevel::System) => Dummies::System,
+            Some(DummyLevel::All) => Dummies::All,
+        };
+        Ok(Daemon {
+            switch,
+            bridges: Bridges::new(dummies, run),
+            log,
+            link,
+            writing: None,
+            must_follow: false,
+            must_report: false,
+            followed: None,
+            next_statistics: Instant::ZERO + STATISTICS_INTERVAL,
+            complaints: BTreeSet::new(),
+            is_ready: false,
+            ending: None,
+        })
+    }
+
+    /// The commands that it knows.
+    pub(crate) fn commands(version: &str) -> ControlCommands {
+        let mut commands = ControlCommands::new(version);
+        commands::add_to(&mut commands);
+        commands
+    }
+
+    /// One round of the loop; waits for at most [`NAP`] if nothing happens.
+    pub(crate) fn round(&mut self) {
+        self.switch.poll(NAP);
+        self.follow_database();
+    }
+
+    /// The same without waiting.
+    pub(crate) fn hurry(&mut self) {
+        self.switch.poll(Duration::ZERO);
+        self.follow_database();
+    }
+
+    /// Carries out a command.
+    ///
+    /// # Errors
+    /// If it cannot be done; the text is for the user.
+    pub(crate) fn handle(&mut self, request: &ControlRequest) -> Result<String, String> {
+        commands::handle(self, request)
+    }
+
+    /// Ends bridges and the switch.
+    pub(crate) fn stop(&mut self) {
+        self.bridges.end(&mut self.switch);
+        self.switch.stop();
+    }
+
+    fn follow_database(&mut self) {
+        for event in self.link.run() {
+            self.note(event);
+        }
+        if let Some(error) = self.link.take_failure() {
+            let address = self.link.address().clone();
+            self.log.write(modules::RECONNECT, LogLevel::Info, || {
+                format!("{address}: connection attempt failed ({error})")
+            });
+        }
+        if self.must_follow && self.link.client().has_lock() {
+            self.must_follow = false;
+            self.configure();
+            self.must_report = true;
+        }
+        if self.switch.now() >= self.next_statistics {
+            self.must_report = true;
+        }
+        self.report();
+    }
+
+    fn note(&mut self, event: DatabaseEvent) {
+        let address = self.link.address().clone();
+        let log = |level, text: String| self.log.write(modules::RECONNECT, level, || text);
+        match event {
+            DatabaseEvent::Schema(report) => {
+                for table in &report.missing_tables {
+                    self.log.write(modules::OVSDB_IDL, LogLevel::Warning, || {
+                        format!(
+                            "Open_vSwitch database lacks {table} table (database needs upgrade?)"
+                        )
+                    });
+                }
+                log(LogLevel::Info, format!("{address}: connected"));
+            }
+            DatabaseEvent::Synced(_) | DatabaseEvent::Changed(_) => {
+                self.must_follow = true;
+            }
+            DatabaseEvent::Lock(true) => self.must_follow = true,
+            DatabaseEvent::Lock(false) => {
+                self.log.write(modules::BRIDGE, LogLevel::Error, || {
+                    format!(
+                        "another ovs-vswitchd process is running, disabling this process (pid \
+                         {}) until it goes away",
+                        std::process::id()
+                    )
+                });
+            }
+            DatabaseEvent::Finished(id, outcome) => self.note_written(id, &outcome),
+            DatabaseEvent::Fault(fault) => log(LogLevel::Warning, format!("{address}: {fault}")),
+            DatabaseEvent::Closed => {
+                log(
+                    LogLevel::Info,
+                    format!("{address}: connection closed by peer"),
+                );
+                self.writing = None;
+            }
+        }
+    }
+
+    /// The number of the configuration that the database has.
+    fn wanted_configuration(&mut self) -> Option<i64> {
+        let replica = self.link.client().replica();
+        let root = replica.rows(root::TABLE).next()?;
+        Some(root.get(root::NEXT_CFG))
+    }
+}

@@ -1,0 +1,39 @@
+//! The commands of the control socket, by their names.
+
+mod datapath;
+mod dummy;
+mod process;
+
+use super::Daemon;
+use crate::unixctl::{ControlCommand, ControlCommands, ControlRequest};
+use crate::vlog::VLOG_COMMANDS;
+
+/// Carries out a command with its arguments.
+type Handler = fn(&mut Daemon, &[String]) -> Result<String, String>;
+
+/// A command and what does it.
+type Entry = (ControlCommand, Handler);
+
+/// All commands but those of the log.
+const TABLES: [&[Entry]; 3] = [datapath::COMMANDS, dummy::COMMANDS, process::COMMANDS];
+
+/// Makes the commands known.
+pub(super) fn add_to(commands: &mut ControlCommands) {
+    commands.add(&VLOG_COMMANDS);
+    for (command, _) in TABLES.into_iter().flatten() {
+        commands.add(&[*command]);
+    }
+}
+
+/// Carries out a command that is known.
+pub(super) fn handle(daemon: &mut Daemon, request: &ControlRequest) -> Result<String, String> {
+    if let Some(answer) = daemon.log.handle(request) {
+        return answer;
+    }
+    let mut entries = TABLES.into_iter().flatten();
+    let found = entries.find(|(command, _)| command.name == request.command);
+    match found {
+        Some((_, handler)) => handler(daemon, &request.arguments),
+        None => Err(format!("\"{}\" is not a valid command", request.command)),
+    }
+}

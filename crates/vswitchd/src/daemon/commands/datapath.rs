@@ -1,0 +1,163 @@
+//! Commands that show the datapath and what bridges learned.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::Entry;
+use crate::bridges::{Bridge, DeviceKind, LOCAL, datapath_of};
+use crate::daemon::Daemon;
+use crate::unixctl::ControlCommand;
+
+pub(super) const COMMANDS: &[Entry] = &[
+    (ControlCommand::new("dpif/show", "", 0, 0), show),
+    (ControlCommand::new("dpif/dump-dps", "", 0, 0), list),
+    (
+        ControlCommand::new("dpctl/show", "[-s] [dp...]", 0, usize::MAX),
+        show_datapath,
+    ),
+    (
+        ControlCommand::new("dpctl/dump-dps", "", 0, 0),
+        list_datapaths,
+    ),
+    (ControlCommand::new("ofproto/list", "", 0, 0), list_bridges),
+    (
+        ControlCommand::new("fdb/show", "bridge", 1, 1),
+        show_stations,
+    ),
+    (
+        ControlCommand::new("fdb/flush", "[bridge]", 0, 1),
+        flush_stations,
+    ),
+];
+
+/// The datapaths of the bridges, by their types and names.
+fn datapaths(daemon: &Daemon) -> Vec<(String, &'static str)> {
+    let bridges = daemon.bridges.by_name.values();
+    let mut kinds: Vec<(String, &'static str)> = bridges
+        .map(|bridge| datapath_of(&bridge.datapath_type))
+        .map(|(kind, name)| (kind.to_owned(), name))
+        .collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds
+}
+
+/// The bridges of each datapath, with their ports.
+fn show(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
+    let counts = daemon.switch.totals().datapath;
+    let mut text = String::new();
+    for (kind, name) in datapaths(daemon) {
+        let hits = counts.packets - counts.upcalls;
+        let _ = writeln!(text, "{kind}@{name}: hit:{hits} missed:{}", counts.upcalls);
+        for (bridge, state) in &daemon.bridges.by_name {
+            if datapath_of(&state.datapath_type).0 == kind {
+                let _ = writeln!(text, "  {bridge}:");
+                show_ports(state, &mut text);
+            }
+        }
+    }
+    Ok(text)
+}
+
+/// The ports of a bridge: its own first, then by name.
+fn show_ports(bridge: &Bridge, text: &mut String) {
+    for (name, interface) in &bridge.interfaces {
+        let (Some(number), Some(kind)) = (interface.number, interface.kind) else {
+            continue;
+        };
+        let peer = interface.wanted.options.get("peer");
+        let detail = match (kind, peer) {
+            (DeviceKind::Patch, Some(peer)) => format!(": peer={peer}"),
+            _ => String::new(),
+        };
+        let in_datapath = interface.datapath_number;
+        let in_datapath = in_datapath.map_or("none".to_owned(), |number| number.to_string());
+        let kind = kind.name();
+        let _ = writeln!(text, "    {name} {number}/{in_datapath}: ({kind}{detail})");
+    }
+}
+
+/// Datapaths with their counts and ports, as `ovs-dpctl show`.
+fn show_datapath(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
+    let totals = daemon.switch.totals();
+    let counts = &totals.datapath;
+    let mut text = String::new();
+    for (kind, name) in datapaths(daemon) {
+        let hits = counts.packets - counts.upcalls;
+        let _ = writeln!(text, "{kind}@{name}:");
+        let _ = writeln!(
+            text,
+            "  lookups: hit:{hits} missed:{} lost:0",
+            counts.upcalls
+        );
+        let _ = writeln!(text, "  flows: {}", totals.megaflows);
+        let mut ports = BTreeMap::new();
+        if daemon.bridges.dummies.has_datapath(&kind) {
+            ports.insert(0, (name.to_owned(), DeviceKind::DummyInternal.name()));
+        }
+        for bridge in daemon.bridges.by_name.values() {
+            let is_meant = datapath_of(&bridge.datapath_type).0 == kind;
+            for (name, interface) in bridge.interfaces.iter().filter(|_| is_meant) {
+                if let (Some(number), Some(kind)) = (interface.datapath_number, interface.kind) {
+                    ports.insert(number, (name.clone(), kind.name()));
+                }
+            }
+        }
+        for (number, (name, kind)) in ports {
+            let _ = writeln!(text, "  port {number}: {name} ({kind})");
+        }
+    }
+    Ok(text)
+}
+
+fn list(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
+    let mut names: Vec<String> = Vec::new();
+    for (name, bridge) in &daemon.bridges.by_name {
+        let (kind, _) = datapath_of(&bridge.datapath_type);
+        names.push(format!("{kind}@{name}"));
+    }
+    Ok(names.join("\n"))
+}
+
+fn list_datapaths(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
+    let names = datapaths(daemon).into_iter();
+    let names: Vec<String> = names.map(|(kind, name)| format!("{kind}@{name}")).collect();
+    Ok(names.join("\n"))
+}
+
+fn list_bridges(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
+    let names: Vec<&str> = daemon.bridges.by_name.keys().map(String::as_str).collect();
+    Ok(names.join("\n"))
+}
+
+/// The stations that a bridge has learned.
+fn show_stations(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
+    let bridge = daemon.bridges.by_name.get(&arguments[0]);
+    let bridge = bridge.ok_or("no such bridge")?.id;
+    let mut text = " port  VLAN  MAC                Age\n".to_owned();
+    for (station, port, age) in daemon.switch.stations(bridge) {
+        let port = match (port.0 & 0xffff) as u16 {
+            LOCAL => "LOCAL".to_owned(),
+            number => number.to_string(),
+        };
+        let mac = thalweg_packet::wire::MacAddress::from_u64(station.mac);
+        let seconds = age.as_secs();
+        let _ = writeln!(text, "{port:>5}  {:>4}  {mac}  {seconds:>3}", station.vlan);
+    }
+    Ok(text)
+}
+
+fn flush_stations(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
+    match arguments.first() {
+        Some(name) => {
+            let bridge = daemon.bridges.by_name.get(name).ok_or("no such bridge")?;
+            daemon.switch.forget_stations(bridge.id);
+        }
+        None => {
+            for bridge in daemon.bridges.by_name.values() {
+                daemon.switch.forget_stations(bridge.id);
+            }
+        }
+    }
+    Ok("table successfully flushed".to_owned())
+}

@@ -1,0 +1,91 @@
+//! Commands that drive dummies.
+
+use super::Entry;
+use crate::daemon::Daemon;
+use crate::datapath_text::frames_of;
+use crate::unixctl::ControlCommand;
+
+pub(super) const COMMANDS: &[Entry] = &[
+    (
+        ControlCommand::new(
+            "netdev-dummy/receive",
+            "name [--qid queue_id] packet|flow [--len packet_len]",
+            2,
+            usize::MAX,
+        ),
+        receive,
+    ),
+    (
+        ControlCommand::new("netdev-dummy/set-admin-state", "[netdev] up|down", 1, 2),
+        set_admin_state,
+    ),
+];
+
+/// How often the loop looks whether a packet has been received.
+const PATIENCE_ROUNDS: usize = 10_000;
+
+/// Gives packets to a dummy, and returns when they are forwarded.
+fn receive(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
+    let (name, packets) = (&arguments[0], &arguments[1..]);
+    let interface = daemon.bridges.interface(name);
+    let device = interface.and_then(|(_, interface)| interface.device.as_ref());
+    let handle = device.and_then(|device| device.dummy.clone());
+    let handle = handle.ok_or_else(|| format!("no such dummy netdev {name}"))?;
+    let packets = match packets {
+        [option, number, rest @ ..] if option == "--qid" => {
+            let queue = number.parse::<u32>();
+            queue.map_err(|_| format!("{number}: the queue must be a number"))?;
+            rest
+        }
+        packets => packets,
+    };
+    let frames = frames_of(packets).map_err(|error| error.to_string())?;
+    for frame in frames {
+        if !handle.inject(&frame) {
+            return Err(format!("{name}: the receive queue is full"));
+        }
+    }
+    let mut rounds = 0;
+    while handle.waiting() > 0 && rounds < PATIENCE_ROUNDS {
+        daemon.hurry();
+        std::thread::yield_now();
+        rounds += 1;
+    }
+    daemon.switch.meet_workers();
+    daemon.hurry();
+    Ok(String::new())
+}
+
+fn set_admin_state(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
+    let (name, state) = match arguments {
+        [name, state] => (Some(name), state),
+        [state] => (None, state),
+        _ => unreachable!("the command has one or two arguments"),
+    };
+    let is_up = match state.as_str() {
+        "up" => true,
+        "down" => false,
+        _ => return Err("Invalid Admin State".to_owned()),
+    };
+    let mut found = false;
+    for bridge in daemon.bridges.by_name.values_mut() {
+        for (of_interface, interface) in &mut bridge.interfaces {
+            if name.is_some_and(|name| name != of_interface) {
+                continue;
+            }
+            let Some(device) = &mut interface.device else {
+                continue;
+            };
+            if let Some(handle) = &device.dummy {
+                handle.set_up(is_up);
+                device.is_up = is_up;
+                found = true;
+            }
+        }
+    }
+    if !found && name.is_some() {
+        return Err("Unknown Dummy Interface".to_owned());
+    }
+    daemon.must_report = true;
+    Ok("OK".to_owned())
+}

@@ -1,0 +1,109 @@
+//! Commands about the process: its end, its clock, what it uses.
+
+use std::time::Duration;
+
+use super::Entry;
+use crate::daemon::{Daemon, Ending};
+use crate::unixctl::ControlCommand;
+
+pub(super) const COMMANDS: &[Entry] = &[
+    (ControlCommand::new("exit", "[--cleanup]", 0, 1), exit),
+    (ControlCommand::new("time/stop", "", 0, 0), stop_time),
+    (
+        ControlCommand::new("time/warp", "[large_msecs] msecs", 1, 2),
+        warp_time,
+    ),
+    (ControlCommand::new("memory/show", "", 0, 0), show_memory),
+    (
+        ControlCommand::new("coverage/show", "", 0, 0),
+        show_coverage,
+    ),
+    (
+        ControlCommand::new("coverage/read-counter", "COUNTER", 1, 1),
+        read_counter,
+    ),
+    (ControlCommand::new("revalidator/wait", "", 0, 0), wait),
+    (ControlCommand::new("revalidator/purge", "", 0, 0), purge),
+];
+
+fn exit(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
+    let cleans_up = arguments.first().is_some_and(|first| first == "--cleanup");
+    daemon.ending = Some(match cleans_up {
+        true => Ending::CleanedUp,
+        false => Ending::Quiet,
+    });
+    Ok(String::new())
+}
+
+fn stop_time(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
+    daemon.switch.clock().stop();
+    Ok(String::new())
+}
+
+/// Moves the stopped clock; a large time passes in steps, with a round of the loop after each.
+fn warp_time(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
+    let times: Option<Vec<u64>> = arguments.iter().map(|text| text.parse().ok()).collect();
+    let times = times.filter(|times| times.iter().all(|time| *time > 0));
+    let times = times.ok_or("invalid MSECS")?;
+    let (mut rest, step) = match times[..] {
+        [large, step] => (large, step),
+        [step] => (step, step),
+        _ => unreachable!("the command has one or two arguments"),
+    };
+    let clock = daemon.switch.clock();
+    clock.stop();
+    while rest > 0 {
+        let now = rest.min(step);
+        clock.advance(Duration::from_millis(now));
+        rest -= now;
+        daemon.hurry();
+    }
+    Ok("warped".to_owned())
+}
+
+fn show_memory(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
+    let totals = daemon.switch.totals();
+    Ok(format!(
+        "ports:{} rules:{}",
+        totals.ports.len(),
+        totals.rules
+    ))
+}
+
+fn show_coverage(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
+    let totals = daemon.switch.totals();
+    let mut lines = vec!["Event coverage".to_owned()];
+    for (name, count) in counters(&totals) {
+        lines.push(format!("{name:<24} total: {count}"));
+    }
+    Ok(lines.join("\n"))
+}
+
+fn read_counter(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
+    let totals = daemon.switch.totals();
+    let found = counters(&totals)
+        .into_iter()
+        .find(|(name, _)| *name == arguments[0]);
+    let (_, count) = found.ok_or("No such counter")?;
+    Ok(count.to_string())
+}
+
+fn counters(totals: &thalweg_switch::Totals) -> Vec<(&'static str, u64)> {
+    vec![
+        ("datapath_packets", totals.datapath.packets),
+        ("upcalls", totals.datapath.upcalls),
+        ("own_changes", totals.own_changes),
+    ]
+}
+
+/// Waits until all caches are repaired and counts settled: Thalweg has no sweep to wait for.
+fn wait(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
+    daemon.hurry();
+    daemon.switch.settle();
+    Ok(String::new())
+}
+
+fn purge(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
+    daemon.switch.flush_caches();
+    Ok(String::new())
+}

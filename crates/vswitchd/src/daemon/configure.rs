@@ -1,0 +1,88 @@
+//! From the database to the bridges, and back.
+
+use std::time::Duration;
+
+use thalweg_ovsdb::open_vswitch::root;
+use thalweg_ovsdb::{TransactionId, TransactionOutcome};
+
+use super::{Daemon, STATISTICS_INTERVAL};
+use crate::bridges::{Report, read};
+use crate::vlog::{LogLevel, modules};
+
+/// Statistics are written at most this often.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
+
+impl Daemon {
+    /// Makes the bridges what the database wants.
+    pub(super) fn configure(&mut self) {
+        let (wanted, complaints) = read(self.link.client().replica());
+        let followed = self.bridges.follow(&wanted, &mut self.switch);
+        for text in followed.done {
+            self.log.write(modules::BRIDGE, LogLevel::Info, || text);
+        }
+        for complaint in complaints.0.into_iter().chain(followed.complaints) {
+            // What is still wrong is not said again.
+            if self.complaints.insert(complaint.clone()) {
+                self.log
+                    .write(modules::BRIDGE, LogLevel::Warning, || complaint);
+            }
+        }
+        self.followed = self.wanted_configuration();
+    }
+
+    /// Writes what became of the configuration, unless a transaction is under way.
+    pub(super) fn report(&mut self) {
+        let is_followed = self.followed.is_some();
+        if !self.must_report || !is_followed || self.writing.is_some() {
+            return;
+        }
+        let now = self.switch.now();
+        let totals = (now >= self.next_statistics).then(|| self.switch.totals());
+        if totals.is_some() {
+            self.next_statistics = now + self.statistics_interval();
+        }
+        self.must_report = false;
+        let report = Report {
+            done: self.followed,
+            totals: totals.as_ref(),
+        };
+        let client = self.link.client();
+        if !client.has_lock() || !client.is_following() {
+            return;
+        }
+        let transaction = self.bridges.report(client.replica(), &report);
+        match client.submit(&transaction) {
+            Ok(id) => self.writing = Some(id),
+            Err(_) => self.must_report = true,
+        }
+        self.link.flush();
+    }
+
+    /// Handles the end of a transaction.
+    pub(super) fn note_written(&mut self, id: TransactionId, outcome: &TransactionOutcome) {
+        if self.writing == Some(id) {
+            self.writing = None;
+        }
+        match outcome {
+            TransactionOutcome::Committed(_) | TransactionOutcome::Unchanged => {
+                self.is_ready = true;
+            }
+            TransactionOutcome::Failed(error) => {
+                self.log.write(modules::OVSDB_IDL, LogLevel::Warning, || {
+                    format!("transaction error: {error}")
+                });
+            }
+            _ => self.must_report = true,
+        }
+    }
+
+    fn statistics_interval(&mut self) -> Duration {
+        let replica = self.link.client().replica();
+        let root = replica.rows(root::TABLE).next();
+        let given = root.and_then(|root| root.get(root::OTHER_CONFIG).get("stats-update-interval"));
+        let given = given.and_then(|text| text.parse().ok());
+        given.map_or(STATISTICS_INTERVAL, |milliseconds| {
+            Duration::from_millis(milliseconds).max(SHORTEST_INTERVAL)
+        })
+    }
+}
