@@ -5,6 +5,7 @@
 //! reports every check that it leaves out. [`ovs`] serves comparisons with the real Open
 //! vSwitch.
 
+pub mod autotest;
 pub mod ci;
 pub mod controllers;
 pub mod dbsp;

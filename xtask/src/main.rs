@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use xtask::workspace::Workspace;
-use xtask::{ci, controllers, dbsp, differential, fuzz, ovs, results, switch_tests, test, tidy};
+use xtask::{
+    autotest, ci, controllers, dbsp, differential, fuzz, ovs, results, switch_tests, test, tidy,
+};
 
 #[derive(Parser)]
 #[command(about = "Developer commands of the workspace")]
@@ -46,6 +48,8 @@ enum Command {
         /// One target; all if absent.
         target: Option<String>,
     },
+    /// Run Open vSwitch's own tests on the daemon, in ovs-vswitchd's place.
+    Autotest(autotest::Arguments),
     /// Run real controllers, of P4Runtime and OpenFlow, against a running switch.
     Controllers,
     /// Run os-ken's switch tests of OpenFlow 1.3 against a running switch.
@@ -130,6 +134,7 @@ fn run(command: Command) -> anyhow::Result<bool> {
                 is_guided: guided,
             },
         ),
+        Command::Autotest(arguments) => autotest::run(&Workspace::load()?, &arguments),
         Command::Controllers => controllers::run(&Workspace::load()?, false),
         Command::SwitchTests => switch_tests::run(&Workspace::load()?),
         Command::Results(arguments) => results::run(&Workspace::load()?, &arguments),

@@ -72,6 +72,32 @@ pub(crate) fn ensure_open_vswitch() -> anyhow::Result<()> {
     ensure(&|package| package == "openvswitch-switch")
 }
 
+/// Open vSwitch's tests, expanded, as Debian ships them.
+pub(crate) const OPEN_VSWITCH_TESTS: &str = "/usr/src/openvswitch/openvswitch.tar.gz";
+/// The packages of them and of a program that they use.
+const TEST_PACKAGES: [&str; 2] = ["openvswitch-source", "openvswitch-testcontroller"];
+
+/// Ensures that Open vSwitch's tests are installed.
+pub(crate) fn ensure_open_vswitch_tests() -> anyhow::Result<()> {
+    let is_there = || Path::new(OPEN_VSWITCH_TESTS).exists() && has_program("ovs-testcontroller");
+    if is_there() {
+        return Ok(());
+    }
+    let list = TEST_PACKAGES.join(" ");
+    if !has_program("apt-get") || !is_root()? {
+        bail!("this needs {list}; as root, run: apt-get install --no-install-recommends {list}");
+    }
+    eprintln!("installing {list}");
+    apt_get(&["update"])?;
+    let mut arguments = vec!["install", "--yes", "--no-install-recommends"];
+    arguments.extend(TEST_PACKAGES);
+    apt_get(&arguments)?;
+    if !is_there() {
+        bail!("{list} did not bring {OPEN_VSWITCH_TESTS} and ovs-testcontroller");
+    }
+    Ok(())
+}
+
 /// Shows that Python can make environments and build extensions in them.
 const PYTHON_CHECK: &str = "import ensurepip, os, sysconfig, venv\n\
     os.stat(os.path.join(sysconfig.get_path('include'), 'Python.h'))";
