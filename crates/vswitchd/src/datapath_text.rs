@@ -4,8 +4,11 @@
 //! datapath does: `recirc_id(0),in_port(1),eth(src=...,dst=...),eth_type(0x0800),ipv4(...)`.
 //!
 //! ```text
-//!   text  --parse-->    DatapathFlow: a key and a mask of the standard fields
-//!   DatapathFlow --compose-->  a frame that has the key
+//!   text  --FlowReader-->  DatapathFlow: a key and a mask of the standard fields
+//!   cache entry  --of_entry-->  DatapathFlow
+//!   DatapathFlow  --FlowWriter-->  text
+//!   DatapathFlow  --compose-->  a frame that has the key
+//!   effects of a walk, for a DatapathFlow  --ActionWriter-->  text of the actions
 //! ```
 //!
 //! The texts and the bytes are those of Open vSwitch 3.1 (`lib/odp-util.c`, `lib/flow.c`,
@@ -31,17 +34,24 @@
 //! # Ok::<(), thalweg_vswitchd::datapath_text::DatapathTextError>(())
 //! ```
 
+mod actions;
 mod attribute;
+mod commit;
 mod compose;
+mod dump;
 mod error;
 mod flow;
+mod format;
 mod parse;
 mod scan;
 
 #[cfg(test)]
 mod tests;
 
+pub use actions::{ActionWriter, DatapathActions};
 pub use compose::{FramePayload, compose, compose_exactly, frames_of};
+pub use dump::{FlowStatistics, dump_line};
 pub use error::{DatapathTextError, FrameArgumentError};
 pub use flow::{DatapathFlow, FieldBits};
+pub use format::FlowWriter;
 pub use parse::{DatapathPort, FlowReader};

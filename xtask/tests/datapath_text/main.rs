@@ -2,3 +2,4 @@
 //! Needs Open vSwitch's programs, no privileges.
 
 mod composing;
+mod dumping;

@@ -71,6 +71,13 @@ impl Part {
         }
     }
 
+    pub(super) fn get(self, bits: &FieldBits) -> u128 {
+        match self {
+            Part::Field(field, _) => bits.get(field),
+            Part::Service => bits.service(),
+        }
+    }
+
     pub(super) fn set(self, bits: &mut FieldBits, value: u128) {
         match self {
             Part::Field(field, _) => bits.set(field, value),

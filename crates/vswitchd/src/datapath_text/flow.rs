@@ -9,6 +9,22 @@ use super::attribute::{
 /// The number of standard fields.
 const COUNT: usize = f::PRESENT_ND_TLL.index() + 1;
 
+/// Fields that OpenFlow compares as a whole or not at all, and their widths in bits.
+const UNDIVIDED: [(FieldId, u16); 12] = [
+    (f::IP_PROTO, 8),
+    (f::IP_DSCP, 6),
+    (f::IP_ECN, 2),
+    (f::IP_TTL, 8),
+    (f::IP_FRAG, 2),
+    (f::ARP_OP, 16),
+    (f::ICMP_TYPE, 8),
+    (f::ICMP_CODE, 8),
+    (f::MPLS_LABEL, 20),
+    (f::MPLS_TC, 3),
+    (f::MPLS_BOS, 1),
+    (f::MPLS_TTL, 8),
+];
+
 /// Bits of each standard field: a packet's key, or a mask of one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct FieldBits {
@@ -26,6 +42,88 @@ pub struct DatapathFlow {
     pub mask: FieldBits,
     /// EtherTypes of the outer and the inner tag; 0 where not known.
     pub tag_types: [u16; 2],
+    /// The fields whose values are not known, one bit each.
+    pub(super) unknown: u128,
+}
+
+impl DatapathFlow {
+    /// The flow of a cache entry, given the words of its key and its mask.
+    ///
+    /// Open vSwitch compares more than a walk needs: where a packet comes from, its types, the
+    /// kind of fragment, the whole of a tag. The mask covers these fields too, as far as the
+    /// layout has them. So fewer packets may be of the flow that is shown than of the entry.
+    /// Headers whose presence is compared show as their types, and the guard of a decremented
+    /// time to live as that time.
+    pub fn of_entry(layout: &Layout, key: &[u64], mask: &[u64]) -> DatapathFlow {
+        let unknown = (0..COUNT).filter(|&index| layout.slot(FieldId(index as u16)).is_none());
+        let mut flow = DatapathFlow {
+            key: FieldBits::read_words(layout, key),
+            mask: FieldBits::read_words(layout, mask),
+            tag_types: [0; 2],
+            unknown: unknown.fold(0, |bits, index| bits | 1 << index),
+        };
+        flow.cover();
+        flow
+    }
+
+    /// Whether the value of a field is known.
+    pub(super) fn knows(&self, field: FieldId) -> bool {
+        self.unknown >> field.index() & 1 == 0
+    }
+
+    /// Covers what Open vSwitch always compares.
+    pub(super) fn cover(&mut self) {
+        let compares = |fields: &[FieldId]| fields.iter().any(|field| self.mask.get(*field) != 0);
+        let transports = [
+            f::PRESENT_TCP,
+            f::PRESENT_UDP,
+            f::PRESENT_SCTP,
+            f::PRESENT_ICMPV4,
+            f::PRESENT_ICMPV6,
+        ];
+        let is_ip = matches!(
+            self.key.short(f::ETH_TYPE),
+            ETHER_TYPE_IPV4 | ETHER_TYPE_IPV6
+        );
+        let whole = [
+            (f::RECIRC_ID, 32, true),
+            (f::IN_PORT, 32, true),
+            (f::ETH_TYPE, 16, true),
+            (f::IP_FRAG, 2, is_ip),
+            (f::IP_PROTO, 8, compares(&transports)),
+            (f::IP_TTL, 8, compares(&[f::IP_TTL_ABOVE_1])),
+        ];
+        for (field, width, is_compared) in whole {
+            if is_compared && (self.knows(field) || field == f::RECIRC_ID) {
+                self.mask.set(field, ones(width));
+            }
+        }
+        // Rules cannot compare a part of these, so Open vSwitch never does.
+        for (field, width) in UNDIVIDED {
+            if self.mask.get(field) != 0 {
+                self.mask.set(field, ones(width));
+            }
+        }
+        for field in [f::VLAN_TCI, f::VLAN_TCI_INNER] {
+            let present = u128::from(f::VLAN_PRESENT);
+            let compared = self.mask.get(field);
+            let is_tagged = self.key.get(field) & present != 0;
+            if is_tagged && (compared != 0 || field == f::VLAN_TCI) {
+                let number = if compared == 0 { ones(12) } else { 0 };
+                self.mask.set(field, compared | present | number);
+            }
+        }
+        if self.key.is_later_fragment() {
+            let behind = [
+                f::TP_SRC,
+                f::TP_DST,
+                f::TCP_FLAGS,
+                f::ICMP_TYPE,
+                f::ICMP_CODE,
+            ];
+            behind.iter().for_each(|field| self.mask.set(*field, 0));
+        }
+    }
 }
 
 impl Default for FieldBits {

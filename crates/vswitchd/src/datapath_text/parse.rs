@@ -76,7 +76,7 @@ impl<'a> FlowReader<'a> {
                 .map_err(|fault| fault.at(here))?;
         }
         let mut flow = DatapathFlow::default();
-        apply(&level, &mut flow)?;
+        apply(&level, self.masks, &mut flow)?;
         flow.key.derive();
         Ok(flow)
     }
@@ -269,7 +269,7 @@ impl Level {
 }
 
 /// Turns attributes into fields.
-fn apply(top: &Level, flow: &mut DatapathFlow) -> Result<(), DatapathTextError> {
+fn apply(top: &Level, masks: bool, flow: &mut DatapathFlow) -> Result<(), DatapathTextError> {
     for name in ["recirc_id", "tunnel", "in_port", ETHERNET.name] {
         top.copy(name, flow);
     }
@@ -282,6 +282,8 @@ fn apply(top: &Level, flow: &mut DatapathFlow) -> Result<(), DatapathTextError> 
         flow.tag_types[place] = ether_type.0 as u16;
         let tag = match level.find("vlan") {
             Some(&[(_, tag)]) => tag,
+            // A flow does not show a tag of which nothing is compared.
+            _ if masks && level.inner.is_some() => (f::VLAN_PRESENT.into(), 0),
             _ => (0, 0),
         };
         flow.key.set(field, tag.0);

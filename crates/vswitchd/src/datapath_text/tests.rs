@@ -1,2 +1,4 @@
+mod acting;
 mod composing;
 mod reading;
+mod writing;

@@ -1,0 +1,196 @@
+//! Writes the effects of a walk as datapath actions (`xlate_actions` and `format_odp_actions`
+//! of Open vSwitch).
+//!
+//! ```text
+//!   set(eth(dst=50:54:00:00:00:0a)),1,push_vlan(vid=10,pcp=0),2
+//! ```
+//!
+//! Open vSwitch does not copy a packet for a list within a list, such as a bucket or a
+//! patched bridge: it goes on with the packet that the list has made, and changes back what
+//! differs when the packet next leaves. It is written in the same way here, as far as the
+//! values to change back to are known. Where they are not, the list is a `clone(...)`.
+//!
+//! 1. Effects that no datapath has (stations seen, drops counted) are not written; `drop` is
+//!    what has no other.
+
+use thalweg_packet::{FieldId, PortId, standard as f};
+use thalweg_pipeline::{Effect, PacketInReason, Sender};
+
+use super::attribute::ones;
+use super::commit::{Commit, Packet};
+use super::flow::{DatapathFlow, FieldBits};
+use super::format::hexadecimal;
+
+/// Writes actions.
+#[derive(Clone, Copy)]
+pub struct ActionWriter<'a> {
+    /// A port's number in the datapath, or its name.
+    pub ports: &'a dyn Fn(PortId) -> String,
+    /// The datapath's number of a frozen walk, given the walk's own.
+    pub recirculations: &'a dyn Fn(u32) -> u32,
+    /// The datapath's number of the state that is sent to a controller.
+    pub senders: &'a dyn Fn(Option<&Sender>) -> u32,
+}
+
+/// The actions on a flow's packets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DatapathActions {
+    /// All of them, as `ofproto/trace` shows them.
+    pub text: String,
+    /// Whether Open vSwitch's datapath cannot do one of them, and hands such packets to its
+    /// control side: the packet's ARP, ICMP or neighbour discovery is changed.
+    pub is_slow: bool,
+}
+
+impl DatapathActions {
+    /// The actions as `dpctl/dump-flows` shows them.
+    pub fn installed(&self) -> &str {
+        match self.is_slow {
+            true => "userspace(pid=0,slow_path(action))",
+            false => &self.text,
+        }
+    }
+}
+
+impl ActionWriter<'_> {
+    /// Writes what is done with packets of a flow.
+    pub fn write(&self, effects: &[Effect], flow: &DatapathFlow) -> DatapathActions {
+        self.run(effects, flow).0
+    }
+
+    /// Writes what is done with packets of a flow, and adds to the flow's mask the bits that
+    /// Open vSwitch compares because of the actions, such as those that they write.
+    pub fn write_covering(&self, effects: &[Effect], flow: &mut DatapathFlow) -> DatapathActions {
+        let (actions, examined) = self.run(effects, flow);
+        for (field, bits) in examined.iter() {
+            if flow.knows(field) {
+                flow.mask.set(field, bits);
+            }
+        }
+        flow.cover();
+        actions
+    }
+
+    fn run(&self, effects: &[Effect], flow: &DatapathFlow) -> (DatapathActions, FieldBits) {
+        let mut commit = Commit::new(flow);
+        self.list(effects, &mut commit);
+        let text = match commit.texts.is_empty() {
+            true => "drop".to_owned(),
+            false => commit.texts.join(","),
+        };
+        let is_slow = commit.is_slow;
+        (DatapathActions { text, is_slow }, commit.examined)
+    }
+
+    fn list(&self, effects: &[Effect], commit: &mut Commit) {
+        for (place, effect) in effects.iter().enumerate() {
+            match effect {
+                Effect::Clone(nested) => {
+                    let is_last = !effects[place + 1..].iter().any(needs_packet);
+                    self.nested(nested, is_last, commit);
+                }
+                effect => self.effect(effect, commit),
+            }
+        }
+    }
+
+    fn nested(&self, effects: &[Effect], is_last: bool, commit: &mut Commit) {
+        if is_last || can_change_back(effects, &commit.flow) {
+            let before = commit.flow.clone();
+            self.list(effects, commit);
+            commit.flow = before;
+            return;
+        }
+        commit.commit();
+        let mut copy = commit.clone();
+        copy.texts.clear();
+        self.list(effects, &mut copy);
+        commit.examined = copy.examined;
+        commit.is_slow |= copy.is_slow;
+        if !copy.texts.is_empty() {
+            commit
+                .texts
+                .push(format!("clone({})", copy.texts.join(",")));
+        }
+    }
+
+    fn effect(&self, effect: &Effect, commit: &mut Commit) {
+        match effect {
+            Effect::Set { field, value, mask } => commit.set(*field, *value, *mask),
+            Effect::DecTtl => commit.decrement_ttl(),
+            Effect::DecMplsTtl => commit.decrement_label_ttl(),
+            Effect::PushVlan { tpid, tci } => commit.push_tag(*tpid, *tci),
+            Effect::PopVlan => commit.pop_tag(),
+            Effect::PushMpls { ether_type, entry } => commit.push_label(*ether_type, *entry),
+            Effect::PopMpls { ether_type } => commit.pop_label(*ether_type),
+            Effect::Output(port) => {
+                commit.commit();
+                commit.texts.push((self.ports)(*port));
+            }
+            Effect::Recirculate(number) => {
+                commit.commit();
+                let number = (self.recirculations)(*number);
+                commit.texts.push(format!("recirc({number:#x})"));
+            }
+            Effect::Controller {
+                reason,
+                max_len_bytes,
+                controller_id,
+                sender,
+                ..
+            } => {
+                commit.commit();
+                let sender = sender.as_deref();
+                let state = (self.senders)(sender);
+                let pauses = sender.is_some_and(|sender| sender.continuation.is_some());
+                let cookie = hexadecimal(cookie_of(*reason, sender).into());
+                commit.texts.push(format!(
+                    "userspace(pid=0,controller(reason={},dont_send=0,continuation={},\
+                     recirc_id={state},rule_cookie={cookie},controller_id={controller_id},\
+                     max_len={max_len_bytes}))",
+                    reason_number(*reason),
+                    u8::from(pauses),
+                ));
+            }
+            Effect::Clone(_) | Effect::Learn { .. } | Effect::Drop { .. } => {}
+        }
+    }
+}
+
+/// Open vSwitch's own number of a reason: it knows more reasons than a message can say.
+fn reason_number(reason: PacketInReason) -> u8 {
+    match reason {
+        PacketInReason::TableMiss => 7,
+        reason => reason.number(),
+    }
+}
+
+/// The cookie of the rule that sends, as Open vSwitch has it where there is none: its rule for
+/// misses has zero, and a packet-out has all bits.
+fn cookie_of(reason: PacketInReason, sender: Option<&Sender>) -> u64 {
+    let cookie = sender.and_then(|sender| sender.cookie);
+    cookie.unwrap_or(match reason {
+        PacketInReason::TableMiss => 0,
+        _ => u64::MAX,
+    })
+}
+
+/// Whether an effect sends the packet, or a copy of it.
+fn needs_packet(effect: &Effect) -> bool {
+    match effect {
+        Effect::Output(_) | Effect::Controller { .. } | Effect::Recirculate(_) => true,
+        Effect::Clone(nested) => nested.iter().any(needs_packet),
+        _ => false,
+    }
+}
+
+/// Whether all that a list writes is known before, so that it can be changed back.
+fn can_change_back(effects: &[Effect], packet: &Packet) -> bool {
+    let knows = |field: FieldId, mask: u128| packet.knows(field, mask);
+    effects.iter().all(|effect| match effect {
+        Effect::Set { field, mask, .. } => knows(*field, *mask),
+        Effect::DecTtl => knows(f::IP_TTL, ones(8)),
+        Effect::Clone(nested) => can_change_back(nested, packet),
+        _ => true,
+    })
+}

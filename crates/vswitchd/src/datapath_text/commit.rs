@@ -1,0 +1,402 @@
+//! Changes of a packet's headers, as datapath actions (`commit_odp_actions` of Open vSwitch).
+//!
+//! A walk changes fields one by one. Open vSwitch writes datapath actions for what differs when
+//! the packet is about to leave, header by header. What a walk has changed back by then, or
+//! set to the value that it had, is not written.
+//!
+//! ```text
+//!   base: the packet that the actions so far have made
+//!   flow: the packet as the walk has it
+//!   commit: actions that make base into flow; then base = flow
+//! ```
+
+use thalweg_packet::{FieldId, standard as f};
+
+use super::attribute::{
+    ARP, Attribute, DISCOVERY, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, ETHERNET, ICMP, ICMPV6, IPV4,
+    IPV6, Member, Part, SCTP, TCP, UDP, is_arp, is_mpls, is_neighbor_discovery, ones,
+};
+use super::flow::{DatapathFlow, FieldBits};
+use super::format::{label, label_count, masked_label, members, tag_members};
+
+/// The fields of tags that a packet came with, outermost first.
+const TAG_FIELDS: [FieldId; 2] = [f::VLAN_TCI, f::VLAN_TCI_INNER];
+
+/// Fields of IP whose header a write finds by the protocol.
+const INTERNET: [FieldId; 8] = [
+    f::IP_SRC,
+    f::IP_DST,
+    f::IPV6_SRC,
+    f::IPV6_DST,
+    f::IPV6_LABEL,
+    f::IP_DSCP,
+    f::IP_ECN,
+    f::IP_TTL,
+];
+
+/// Attributes that no datapath of Open vSwitch writes.
+const SLOW: [&str; 4] = [ARP.name, ICMP.name, ICMPV6.name, DISCOVERY.name];
+
+/// A tag.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Tag {
+    tag_type: u16,
+    /// With the bit that says that it is there.
+    bits: u16,
+}
+
+/// A label stack entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Label {
+    entry: u32,
+    /// Which bits of it are known.
+    known: u32,
+}
+
+impl std::fmt::Display for Label {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&match self.known {
+            u32::MAX => label(self.entry),
+            known => masked_label(self.entry, known),
+        })
+    }
+}
+
+/// A packet's headers.
+#[derive(Clone, Debug)]
+pub(super) struct Packet {
+    values: FieldBits,
+    /// The bits of `values` that are known.
+    known: FieldBits,
+    /// Outermost first.
+    tags: Vec<Tag>,
+    /// Outermost first.
+    labels: Vec<Label>,
+    ether_type: u16,
+}
+
+impl Packet {
+    fn of(flow: &DatapathFlow) -> Packet {
+        let mut known = FieldBits::default();
+        for (index, field) in f::fields().iter().enumerate() {
+            let id = FieldId(index as u16);
+            if flow.knows(id) {
+                known.set(id, ones(field.width_bits));
+            }
+        }
+        let ether_type = flow.key.short(f::ETH_TYPE);
+        let tags = TAG_FIELDS.into_iter().zip(flow.tag_types);
+        let tags = tags.map(|(field, tag_type)| Tag {
+            tag_type: if tag_type == 0 { 0x8100 } else { tag_type },
+            bits: flow.key.short(field),
+        });
+        let (entries, masks) = (flow.key.labels(), known.labels());
+        let labels = entries.iter().zip(masks);
+        let labels = labels.map(|(&entry, known)| Label { entry, known });
+        let count = if is_mpls(ether_type) {
+            label_count(&entries)
+        } else {
+            0
+        };
+        let labels = labels.take(count).collect();
+        Packet {
+            values: flow.key.clone(),
+            known,
+            tags: tags
+                .take_while(|tag| tag.bits & f::VLAN_PRESENT != 0)
+                .collect(),
+            labels,
+            ether_type,
+        }
+    }
+
+    /// Whether all these bits of a field are known.
+    pub(super) fn knows(&self, field: FieldId, mask: u128) -> bool {
+        self.known.get(field) & mask == mask
+    }
+
+    fn is_ip(&self) -> bool {
+        matches!(self.ether_type, ETHER_TYPE_IPV4 | ETHER_TYPE_IPV6)
+    }
+}
+
+/// The actions of a list, being written.
+#[derive(Clone, Debug)]
+pub(super) struct Commit {
+    base: Packet,
+    pub(super) flow: Packet,
+    /// The bits that the walk has compared, and those that Open vSwitch compares because of
+    /// the actions so far.
+    pub(super) examined: FieldBits,
+    /// The tags and the labels that the packet came with.
+    came_with: (usize, usize),
+    /// Whether a change is one that Open vSwitch makes by a detour through its control side.
+    pub(super) is_slow: bool,
+    pub(super) texts: Vec<String>,
+}
+
+/// The walk's changes of `flow`.
+impl Commit {
+    pub(super) fn new(flow: &DatapathFlow) -> Commit {
+        let packet = Packet::of(flow);
+        Commit {
+            came_with: (packet.tags.len(), packet.labels.len()),
+            is_slow: false,
+            base: packet.clone(),
+            flow: packet,
+            examined: flow.mask.clone(),
+            texts: Vec::new(),
+        }
+    }
+
+    pub(super) fn set(&mut self, field: FieldId, value: u128, mask: u128) {
+        let merged = |old: u128| old & !mask | value & mask;
+        if let (f::VLAN_TCI, Some(tag)) = (field, self.flow.tags.first_mut()) {
+            tag.bits = merged(tag.bits.into()) as u16 | f::VLAN_PRESENT;
+            self.examine_tags(0..1, mask | u128::from(f::VLAN_PRESENT));
+            return;
+        }
+        self.examine(field, mask);
+        if let (Some(shift), Some(label)) = (shift_of(field), self.flow.labels.first_mut()) {
+            let written = (mask as u32) << shift;
+            label.entry = label.entry & !written | (value as u32) << shift & written;
+            label.known |= written;
+            return;
+        }
+        // What the header is depends on this.
+        match field {
+            f::ARP_OP | f::ARP_SPA | f::ARP_TPA | f::ARP_SHA | f::ARP_THA => {
+                self.examine(f::ARP_OP, ones(16));
+            }
+            _ if INTERNET.contains(&field) => self.examine(f::IP_PROTO, ones(8)),
+            _ => {}
+        }
+        let flow = &mut self.flow;
+        flow.values.set(field, merged(flow.values.get(field)));
+        flow.known.set(field, flow.known.get(field) | mask);
+    }
+
+    fn examine(&mut self, field: FieldId, mask: u128) {
+        let is_label = shift_of(field).is_some() || matches!(field, f::MPLS_LSE1 | f::MPLS_LSE2);
+        if !is_label || self.came_with.1 > 0 {
+            self.examined.set(field, self.examined.get(field) | mask);
+        }
+    }
+
+    /// Examines tags by their places, as far as the packet came with tags there.
+    fn examine_tags(&mut self, places: std::ops::Range<usize>, mask: u128) {
+        let there = TAG_FIELDS.into_iter().enumerate().take(self.came_with.0);
+        for (_, field) in there.filter(|(place, _)| places.contains(place)) {
+            self.examine(field, mask);
+        }
+    }
+
+    /// Examines whole labels by their places.
+    fn examine_labels(&mut self, places: std::ops::Range<usize>) {
+        for place in places.start..places.end.min(self.came_with.1) {
+            match place {
+                0 => {
+                    self.examine(f::MPLS_LABEL, ones(20));
+                    self.examine(f::MPLS_TC, ones(3));
+                    self.examine(f::MPLS_BOS, 1);
+                    self.examine(f::MPLS_TTL, ones(8));
+                }
+                1 => self.examine(f::MPLS_LSE1, ones(32)),
+                _ => self.examine(f::MPLS_LSE2, ones(32)),
+            }
+        }
+    }
+
+    pub(super) fn decrement_ttl(&mut self) {
+        let ttl = self.flow.values.get(f::IP_TTL);
+        self.set(f::IP_TTL, ttl.saturating_sub(1), ones(8));
+    }
+
+    pub(super) fn decrement_label_ttl(&mut self) {
+        if let Some(label) = self.flow.labels.first() {
+            let ttl = u128::from(label.entry & 0xff);
+            self.set(f::MPLS_TTL, ttl.saturating_sub(1), ones(8));
+        }
+    }
+
+    pub(super) fn push_tag(&mut self, tag_type: u16, tag: u16) {
+        self.examine_tags(0..self.flow.tags.len(), 0xffff);
+        let tag = Tag {
+            tag_type,
+            bits: tag | f::VLAN_PRESENT,
+        };
+        self.flow.tags.insert(0, tag);
+    }
+
+    pub(super) fn pop_tag(&mut self) {
+        self.examine_tags(1..self.flow.tags.len(), 0xffff);
+        if !self.flow.tags.is_empty() {
+            self.flow.tags.remove(0);
+        }
+    }
+
+    pub(super) fn push_label(&mut self, ether_type: u16, entry: u32) {
+        if self.flow.labels.is_empty() {
+            // What is behind a label can no longer be written.
+            self.commit();
+        }
+        self.examine_labels(0..self.flow.labels.len());
+        let known = u32::MAX;
+        self.flow.labels.insert(0, Label { entry, known });
+        self.flow.ether_type = ether_type;
+    }
+
+    pub(super) fn pop_label(&mut self, ether_type: u16) {
+        self.examine_labels(1..self.flow.labels.len());
+        if !self.flow.labels.is_empty() {
+            self.flow.labels.remove(0);
+        }
+        self.flow.ether_type = ether_type;
+    }
+}
+
+/// The actions.
+impl Commit {
+    /// Writes the actions that make the packet into what the walk has made of it.
+    pub(super) fn commit(&mut self) {
+        self.attribute(&ETHERNET, false);
+        // Without labels, the headers behind them can be written.
+        let uncovers = is_mpls(self.base.ether_type) && !is_mpls(self.flow.ether_type);
+        if uncovers {
+            self.labels();
+        }
+        if !is_mpls(self.flow.ether_type) {
+            self.network();
+        }
+        if !uncovers {
+            self.labels();
+        }
+        self.tags();
+    }
+
+    fn network(&mut self) {
+        match self.base.ether_type {
+            ETHER_TYPE_IPV4 => self.attribute(&IPV4, false),
+            ETHER_TYPE_IPV6 => self.attribute(&IPV6, false),
+            ether_type if is_arp(ether_type) => self.attribute(&ARP, false),
+            _ => {}
+        }
+        if !self.base.is_ip() {
+            return;
+        }
+        match (self.flow.values.short(f::IP_PROTO), self.base.ether_type) {
+            (58, ETHER_TYPE_IPV6) => {
+                if is_neighbor_discovery(&self.flow.values) {
+                    self.attribute(&DISCOVERY, false);
+                }
+                self.attribute(&ICMPV6, true);
+            }
+            (1, ETHER_TYPE_IPV4) => self.attribute(&ICMP, true),
+            (6, _) => self.attribute(&TCP, false),
+            (17, _) => self.attribute(&UDP, false),
+            (132, _) => self.attribute(&SCTP, false),
+            _ => {}
+        }
+    }
+
+    /// Writes the members of an attribute that differ, or all if any does and `is_whole`.
+    fn attribute(&mut self, attribute: &Attribute, is_whole: bool) {
+        let differs = |member: &Member| self.differs(member.part);
+        if !attribute.members.iter().any(differs) {
+            return;
+        }
+        self.is_slow |= SLOW.contains(&attribute.name);
+        let (mut values, mut mask) = (FieldBits::default(), FieldBits::default());
+        for member in attribute.members {
+            let bits = match self.differs(member.part) {
+                _ if is_whole => {
+                    let whole = ones(member.part.width_bits());
+                    member.part.set(&mut self.examined, whole);
+                    member.part.get(&self.flow.known)
+                }
+                true => member.part.get(&self.examined),
+                false => 0,
+            };
+            member.part.set(&mut mask, bits);
+            member
+                .part
+                .set(&mut values, member.part.get(&self.flow.values) & bits);
+        }
+        let inside = members(attribute.members, &values, &mask, false);
+        self.texts
+            .push(format!("set({}({inside}))", attribute.name));
+        for member in attribute.members {
+            let part = member.part;
+            part.set(&mut self.base.values, part.get(&self.flow.values));
+            part.set(&mut self.base.known, part.get(&self.flow.known));
+        }
+    }
+
+    fn differs(&self, part: Part) -> bool {
+        let (base, flow) = (&self.base, &self.flow);
+        let changed = part.get(&base.values) ^ part.get(&flow.values);
+        let news = part.get(&flow.known) & !part.get(&base.known);
+        changed & part.get(&flow.known) != 0 || news != 0
+    }
+
+    /// Pops what differs from the innermost tag that does, and pushes what is to be there.
+    fn tags(&mut self) {
+        let base = std::mem::replace(&mut self.base.tags, self.flow.tags.clone());
+        let flow = self.flow.tags.clone();
+        let pairs = base.iter().rev().zip(flow.iter().rev());
+        let common = pairs.take_while(|(base, flow)| base == flow).count();
+        let popped = base.len() - common;
+        self.texts
+            .extend(std::iter::repeat_n("pop_vlan".to_owned(), popped));
+        self.examine_tags(0..popped, 0xffff);
+        for tag in flow[..flow.len() - common].iter().rev() {
+            let tag_type = match tag.tag_type {
+                0x8100 => String::new(),
+                tag_type => format!("tpid={tag_type:#06x},"),
+            };
+            let members = tag_members(tag.bits, u16::MAX, false);
+            self.texts.push(format!("push_vlan({tag_type}{members})"));
+        }
+    }
+
+    /// Pops and pushes labels; one that only differs is written in place.
+    fn labels(&mut self) {
+        let (base, flow) = (&mut self.base.labels, &self.flow.labels);
+        let ether_type = self.flow.ether_type;
+        let pairs = base.iter().rev().zip(flow.iter().rev());
+        let mut common = pairs.take_while(|(base, flow)| base == flow).count();
+        while base.len() > common {
+            if base.len() == common + 1 && flow.len() > common {
+                base[0] = flow[flow.len() - base.len()];
+                self.texts.push(format!("set(mpls({}))", base[0]));
+                common += 1;
+                continue;
+            }
+            // What is behind a label that is not the last is MPLS.
+            let behind = match base.len() > 1 && !is_mpls(ether_type) {
+                true => 0x8847,
+                false => ether_type,
+            };
+            self.texts.push(format!("pop_mpls(eth_type={behind:#x})"));
+            base.remove(0);
+        }
+        while base.len() < flow.len() {
+            let label = flow[flow.len() - base.len() - 1];
+            self.texts
+                .push(format!("push_mpls({label},eth_type={ether_type:#x})"));
+            base.insert(0, label);
+        }
+        self.base.ether_type = ether_type;
+    }
+}
+
+/// Where a field lies in a label stack entry.
+fn shift_of(field: FieldId) -> Option<u32> {
+    Some(match field {
+        f::MPLS_LABEL => 12,
+        f::MPLS_TC => 9,
+        f::MPLS_BOS => 8,
+        f::MPLS_TTL => 0,
+        _ => return None,
+    })
+}
