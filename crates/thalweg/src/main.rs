@@ -124,7 +124,10 @@ fn main() -> ExitCode {
     keep_little_free_memory();
     let mut given = std::env::args_os();
     let name = given.next().unwrap_or_default();
-    if Path::new(&name).file_name().is_some_and(|name| name == DAEMON) {
+    if Path::new(&name)
+        .file_name()
+        .is_some_and(|name| name == DAEMON)
+    {
         return thalweg_vswitchd::run(given);
     }
     let arguments = Arguments::parse();

@@ -23,7 +23,7 @@ mod wanted;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use thalweg_control::openflow::OpenFlowServer;
+use thalweg_control::openflow::{ControllerStatus, OpenFlowServer};
 use thalweg_ovsdb::Uuid;
 use thalweg_packet::PortId;
 use thalweg_packet::wire::MacAddress;
@@ -53,6 +53,8 @@ pub(crate) struct Bridge {
     /// What the server was started with.
     openflow: WantedOpenFlow,
     pub(crate) server: Option<OpenFlowServer>,
+    /// The rows of the controllers that the server connects to, in its order.
+    reached: Vec<Uuid>,
     /// Why it has no server.
     pub(crate) error: Option<String>,
 }
@@ -106,7 +108,14 @@ impl Bridges {
         })
     }
 
-    /// The same, to be changed.
+    /// How the controllers of all bridges are.
+    pub(crate) fn controllers(&self) -> Vec<ControllerStatus> {
+        let bridges = self.by_name.values();
+        let servers = bridges.filter_map(|bridge| bridge.server.as_ref());
+        servers.flat_map(OpenFlowServer::controllers).collect()
+    }
+
+    /// An interface of any bridge, to be changed.
     pub(crate) fn interface_mut(&mut self, name: &str) -> Option<&mut Interface> {
         let mut bridges = self.by_name.values_mut();
         bridges.find_map(|bridge| bridge.interfaces.get_mut(name))

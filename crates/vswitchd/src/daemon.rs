@@ -25,6 +25,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use thalweg_control::openflow::{ControllerStatus, OpenFlowServer};
 use thalweg_ovsdb::open_vswitch::{TABLES, root};
 use thalweg_ovsdb::{DatabaseConfig, DatabaseEvent, TransactionId};
 use thalweg_packet::Instant;
@@ -40,6 +41,10 @@ use crate::vlog::{LogLevel, modules};
 
 /// The longest wait for something to happen.
 const NAP: Duration = Duration::from_millis(100);
+/// A shorter one, for an answer that is due.
+const SHORT_NAP: Duration = Duration::from_millis(1);
+/// How often to look whether servers have had their turns.
+const MEETING_ROUNDS: usize = 1_000;
 /// The name of the lock that one daemon of a database holds.
 const LOCK: &str = "ovs_vswitchd";
 /// How often statistics are written if the database does not say.
@@ -61,6 +66,8 @@ pub(crate) struct Daemon {
     /// The configuration that the bridges follow.
     followed: Option<i64>,
     next_statistics: Instant,
+    /// How the controllers of all bridges were when it was written last.
+    controllers: Vec<ControllerStatus>,
     /// What was complained about, so that it is said once.
     complaints: BTreeSet<String>,
     /// Whether a configuration was followed and written: a parent may return.
@@ -167,6 +174,7 @@ impl Daemon {
             must_report: false,
             followed: None,
             next_statistics: Instant::ZERO + STATISTICS_INTERVAL,
+            controllers: Vec::new(),
             complaints: BTreeSet::new(),
             is_ready: false,
             ending: None,
@@ -190,6 +198,32 @@ impl Daemon {
     pub(crate) fn hurry(&mut self) {
         self.switch.poll(Duration::ZERO);
         self.follow_database();
+    }
+
+    /// Has the OpenFlow servers look at the clock and at what the switch did, and waits for it.
+    pub(crate) fn meet_servers(&mut self) {
+        let bridges = self.bridges.by_name.values();
+        let servers = bridges.filter_map(|bridge| bridge.server.as_ref());
+        let turns: Vec<u64> = servers.map(OpenFlowServer::turns).collect();
+        for round in 0..MEETING_ROUNDS {
+            let bridges = self.bridges.by_name.values();
+            let servers = bridges.filter_map(|bridge| bridge.server.as_ref());
+            let late = servers.zip(&turns).filter(|(server, before)| {
+                // One turn may have begun before.
+                server.turns() < **before + 2
+            });
+            let late = late.inspect(|(server, _)| server.nudge()).count();
+            if late == 0 {
+                return;
+            }
+            // They may wait for the switch.
+            let wait = if round < 100 {
+                Duration::ZERO
+            } else {
+                SHORT_NAP
+            };
+            self.switch.poll(wait);
+        }
     }
 
     /// Carries out a command.

@@ -152,6 +152,7 @@ impl Bridges {
             last_number: 0,
             openflow: wanted.openflow.clone(),
             server: None,
+            reached: Vec::new(),
             error: None,
         };
         self.by_name.insert(wanted.name.clone(), bridge);

@@ -4,7 +4,10 @@
 //! are left out of it by themselves.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use thalweg_control::openflow::OpenFlowServer;
+use thalweg_openflow::message::connection::Role;
 use thalweg_ovsdb::open_vswitch::{bridge, controller, interface, root};
 use thalweg_ovsdb::{DatabaseReplica, DatabaseTransaction, Row};
 use thalweg_switch::{PortTotals, Totals};
@@ -20,6 +23,8 @@ const DUMMY_TYPES: [&str; 3] = ["dummy", "dummy-internal", "dummy-pmd"];
 pub(crate) struct Report<'a> {
     /// The configuration that is done.
     pub(crate) done: Option<i64>,
+    /// The time, by the switch's clock.
+    pub(crate) now: Duration,
     /// Counts of ports, if they are to be told.
     pub(crate) totals: Option<&'a Totals>,
 }
@@ -42,7 +47,7 @@ impl Bridges {
             let id = format!("{:016x}", running.datapath_id);
             transaction.set(row, bridge::DATAPATH_ID, Some(&id));
             transaction.set(row, bridge::DATAPATH_VERSION, "<built-in>");
-            running.report_controllers(replica, &mut transaction, row);
+            running.report_controllers(replica, &mut transaction, report.now);
             for interface in running.interfaces.values() {
                 let Some(row) = replica.row(interface::TABLE, interface.wanted.row.uuid) else {
                     continue;
@@ -98,15 +103,35 @@ impl Bridge {
         &self,
         replica: &DatabaseReplica,
         transaction: &mut DatabaseTransaction,
-        row: &Row,
+        now: Duration,
     ) {
-        let has_controller = self
-            .server
-            .as_ref()
-            .is_some_and(|server| server.has_controller());
-        for row in replica.follow(row, bridge::CONTROLLER) {
-            let is_passive = row.get(controller::TARGET).starts_with('p');
-            transaction.set(row, controller::IS_CONNECTED, has_controller && !is_passive);
+        let statuses = self.server.as_ref().map(OpenFlowServer::controllers);
+        for (uuid, status) in self.reached.iter().zip(statuses.unwrap_or_default()) {
+            let Some(row) = replica.row(controller::TABLE, *uuid) else {
+                continue;
+            };
+            transaction.set(row, controller::IS_CONNECTED, status.is_connected);
+            let role = status.role.map(|role| match role {
+                Role::Primary => "master",
+                Role::Secondary => "slave",
+                _ => "other",
+            });
+            transaction.set(row, controller::ROLE, role);
+            let since =
+                |at: Option<Duration>| at.map(|at| now.saturating_sub(at).as_secs().to_string());
+            let (connected, ended) = (since(status.connected_at), since(status.disconnected_at));
+            let mut shown = vec![(
+                "state",
+                match status.is_connected {
+                    true => "ACTIVE",
+                    false => "BACKOFF",
+                },
+            )];
+            shown.extend(connected.as_deref().map(|text| ("sec_since_connect", text)));
+            shown.extend(ended.as_deref().map(|text| ("sec_since_disconnect", text)));
+            let error = status.last_error.as_deref();
+            shown.extend(error.map(|text| ("last_error", text)));
+            transaction.set(row, controller::STATUS, &shown);
         }
     }
 }

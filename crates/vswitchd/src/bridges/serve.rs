@@ -1,8 +1,12 @@
 //! The OpenFlow server of a bridge.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use thalweg_control::openflow::{ListenAddress, OpenFlowConfig, OpenFlowServer, Remote};
+use thalweg_control::openflow::{
+    ListenAddress, OpenFlowClock, OpenFlowConfig, OpenFlowServer, Remote,
+};
+use thalweg_packet::Instant;
 use thalweg_switch::{OpenFlowIdentity, OpenFlowTable, Switch};
 
 use super::wanted::WantedTable;
@@ -24,6 +28,7 @@ impl Bridges {
             .datapath_id
             .unwrap_or_else(|| number_of(bridge.mac.0));
         bridge.openflow = wanted.openflow.clone();
+        bridge.reached.clear();
         let mut complaints = Vec::new();
         let mut config = OpenFlowConfig {
             listen: vec![unix(&folder.join(format!("{}.mgmt", wanted.name)))],
@@ -39,6 +44,7 @@ impl Bridges {
             config.max_backoff = controller.max_backoff;
             config.packet_rate = controller.packet_rate;
             if let Ok(address) = controller.target.parse::<Remote>() {
+                bridge.reached.push(controller.uuid);
                 config.controllers.push(address.relative_to(&folder));
             } else if let Ok(address) = controller.target.parse::<ListenAddress>() {
                 config.listen.push(address.relative_to(&folder));
@@ -51,7 +57,9 @@ impl Bridges {
             identity.description.datapath.clone_from(description);
         }
         let plane = switch.open_flow(bridge.id, identity);
-        match OpenFlowServer::start(plane, config) {
+        let clock = switch.clock();
+        let clock: OpenFlowClock = Arc::new(move || clock.now() - Instant::ZERO);
+        match OpenFlowServer::start_by(plane, config, clock) {
             Ok(server) => bridge.server = Some(server),
             Err(error) => {
                 switch.close_openflow(bridge.id);

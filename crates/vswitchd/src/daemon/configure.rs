@@ -5,6 +5,8 @@ use std::time::Duration;
 use thalweg_ovsdb::open_vswitch::root;
 use thalweg_ovsdb::{TransactionId, TransactionOutcome};
 
+use thalweg_packet::Instant;
+
 use super::{Daemon, STATISTICS_INTERVAL};
 use crate::bridges::{Report, read};
 use crate::vlog::{LogLevel, modules};
@@ -33,6 +35,12 @@ impl Daemon {
     /// Writes what became of the configuration, unless a transaction is under way.
     pub(super) fn report(&mut self) {
         let is_followed = self.followed.is_some();
+        // Controllers come and go without a word to this thread.
+        let statuses = self.bridges.controllers();
+        if statuses != self.controllers {
+            self.controllers = statuses;
+            self.must_report = true;
+        }
         if !self.must_report || !is_followed || self.writing.is_some() {
             return;
         }
@@ -44,6 +52,7 @@ impl Daemon {
         self.must_report = false;
         let report = Report {
             done: self.followed,
+            now: now - Instant::ZERO,
             totals: totals.as_ref(),
         };
         let client = self.link.client();

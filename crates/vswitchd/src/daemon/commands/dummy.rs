@@ -53,6 +53,7 @@ fn receive(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> 
     }
     daemon.switch.meet_workers();
     daemon.hurry();
+    daemon.meet_servers();
     Ok(String::new())
 }
 

@@ -57,6 +57,7 @@ fn warp_time(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String
         clock.advance(Duration::from_millis(now));
         rest -= now;
         daemon.hurry();
+        daemon.meet_servers();
     }
     Ok("warped".to_owned())
 }
