@@ -44,7 +44,10 @@ mod value;
 pub use error::{Place, ReadError, TextError, TextErrors};
 pub use file::{MAX_ERRORS, MAX_LINE_BYTES, Parser, PlacedChange, Rules};
 pub use intern::Interner;
-pub use print::{MegaflowStyle, print_effects, print_megaflow};
+pub use print::{
+    MegaflowStyle, PortSpelling, print_actions, print_effects, print_match, print_megaflow,
+    print_megaflow_with_ports, print_subfield, print_value,
+};
 pub use value::{LOCAL_PORT, NO_PORT};
 
 use crate::flow::{Flow, Group};

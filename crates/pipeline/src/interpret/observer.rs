@@ -120,9 +120,14 @@ impl SeenFields<'_> {
         self.layout.get(self.words, field).unwrap_or(0)
     }
 
-    /// All fields, in words of the layout that the walk was given.
+    /// All fields, in words of [`SeenFields::layout`].
     pub fn words(&self) -> &[u64] {
         self.words
+    }
+
+    /// The layout that the walk was given.
+    pub fn layout(&self) -> &Layout {
+        self.layout
     }
 }
 

@@ -10,29 +10,65 @@ use std::fmt;
 use thalweg_packet::FieldId;
 use thalweg_packet::standard as f;
 
-use super::{Out, hexadecimal, port, value};
+use super::{Context, Out, PortSpelling, hexadecimal, port, text, value};
 use crate::action::{Action, Output, Subfield, Write};
 use crate::effect::PacketInReason;
+use crate::matching::Match;
 use crate::text::fields::{self, Name};
-use crate::text::shape::{Needs, PROTOCOL_SCTP, PROTOCOL_TCP, PROTOCOL_UDP, Shape};
+use crate::text::shape::{Needs, PROTOCOL_SCTP, PROTOCOL_TCP, PROTOCOL_UDP};
 use crate::text::value::ones;
 
 impl fmt::Display for Action {
     /// Prints the action as in a rule with an unknown match.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        action(f, self, None)
+        action(f, self, Context::default())
     }
 }
 
 impl fmt::Display for Subfield {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        subfield(f, self, None)
+        subfield(f, self, Context::default())
     }
 }
 
+/// Prints a list of actions as a packet that meets them has it, `drop` if it is empty.
+///
+/// `packet` says what is known of the packet: a port is `tcp_dst` in a packet of TCP.
+pub fn print_actions(actions: &[Action], packet: &Match, ports: PortSpelling<'_>) -> String {
+    let context = Context {
+        is_met: true,
+        ..Context::of(packet, ports)
+    };
+    text(|out| list(out, actions, context))
+}
+
+/// Prints bits of a field, as [`print_actions`] does.
+pub fn print_subfield(bits: &Subfield, packet: &Match) -> String {
+    let context = Context::of(packet, PortSpelling::default());
+    text(|out| subfield(out, bits, context))
+}
+
+/// Prints a value of these bits: in the field's notation if they are all of the field,
+/// otherwise in hexadecimal.
+pub fn print_value(
+    bits: &Subfield,
+    number: u128,
+    packet: &Match,
+    ports: PortSpelling<'_>,
+) -> String {
+    let context = Context::of(packet, ports);
+    let width = bits.width_bits();
+    text(|out| match covering_name(bits, context) {
+        Some((name, 0)) if name.width_bits == width => {
+            value(out, name, (number, ones(width)), context.ports)
+        }
+        _ => hexadecimal(out, number),
+    })
+}
+
 /// Writes a list, `drop` if it is empty.
-pub(super) fn list(out: Out<'_, '_>, actions: &[Action], shape: Option<Shape>) -> fmt::Result {
-    let mut shape = shape;
+pub(super) fn list(out: Out<'_, '_>, actions: &[Action], context: Context<'_>) -> fmt::Result {
+    let mut context = context;
     if actions.is_empty() {
         return out.write_str("drop");
     }
@@ -40,41 +76,41 @@ pub(super) fn list(out: Out<'_, '_>, actions: &[Action], shape: Option<Shape>) -
         if index > 0 {
             out.write_str(",")?;
         }
-        action(out, each, shape)?;
-        if let Some(shape) = &mut shape {
+        action(out, each, context)?;
+        if let Some(shape) = &mut context.shape {
             shape.apply(each);
         }
     }
     Ok(())
 }
 
-fn action(out: Out<'_, '_>, action: &Action, shape: Option<Shape>) -> fmt::Result {
+fn action(out: Out<'_, '_>, action: &Action, context: Context<'_>) -> fmt::Result {
     match action {
-        Action::Output(target) => output(out, target, shape),
+        Action::Output(target) => output(out, target, context),
         Action::Group(group) => write!(out, "group:{}", group.number()),
-        Action::SetField(writes) => set_field(out, writes, shape),
+        Action::SetField(writes) => set_field(out, writes, context),
         Action::Move {
             source,
             destination,
         } => {
             out.write_str("move:")?;
-            subfield(out, source, shape)?;
+            subfield(out, source, context)?;
             out.write_str("->")?;
-            subfield(out, destination, shape)
+            subfield(out, destination, context)
         }
         Action::Push(source) => {
             out.write_str("push:")?;
-            subfield(out, source, shape)
+            subfield(out, source, context)
         }
         Action::Pop(destination) => {
             out.write_str("pop:")?;
-            subfield(out, destination, shape)
+            subfield(out, destination, context)
         }
         Action::SetVlan {
             id: None,
             priority: Some(priority),
             adds_tag: false,
-        } if has_tag(shape) => write!(out, "set_field:{priority}->vlan_pcp"),
+        } if has_tag(context) => write!(out, "set_field:{priority}->vlan_pcp"),
         Action::SetVlan {
             id,
             priority,
@@ -98,29 +134,29 @@ fn action(out: Out<'_, '_>, action: &Action, shape: Option<Shape>) -> fmt::Resul
         Action::DecMplsTtl => out.write_str("dec_mpls_ttl"),
         Action::Clone(actions) => {
             out.write_str("clone(")?;
-            list(out, actions, shape)?;
+            list(out, actions, context)?;
             out.write_str(")")
         }
         Action::WriteActions(actions) => {
             out.write_str("write_actions(")?;
-            list(out, actions, shape)?;
+            list(out, actions, context)?;
             out.write_str(")")
         }
-        _ => control(out, action),
+        _ => control(out, action, context),
     }
 }
 
 /// Writes actions that continue processing elsewhere, and those without effect.
-fn control(out: Out<'_, '_>, action: &Action) -> fmt::Result {
+fn control(out: Out<'_, '_>, action: &Action, context: Context<'_>) -> fmt::Result {
     match action {
         Action::Resubmit { in_port, table } => {
             let in_port = in_port.map(|port| u128::from(port.0));
             if let (Some(in_port), None) = (in_port, table) {
                 out.write_str("resubmit:")?;
-                return port(out, in_port);
+                return port(out, in_port, context.ports);
             }
             out.write_str("resubmit(")?;
-            in_port.map_or(Ok(()), |in_port| port(out, in_port))?;
+            in_port.map_or(Ok(()), |in_port| port(out, in_port, context.ports))?;
             match table {
                 Some(table) => write!(out, ",{})", table.number()),
                 None => out.write_str(",)"),
@@ -145,9 +181,12 @@ fn control(out: Out<'_, '_>, action: &Action) -> fmt::Result {
     }
 }
 
-fn output(out: Out<'_, '_>, output: &Output, shape: Option<Shape>) -> fmt::Result {
+fn output(out: Out<'_, '_>, output: &Output, context: Context<'_>) -> fmt::Result {
     match output {
-        Output::Port(port) => write!(out, "output:{}", port.0),
+        Output::Port(number) => {
+            out.write_str("output:")?;
+            port(out, number.0.into(), context.ports)
+        }
         Output::InPort => out.write_str("IN_PORT"),
         Output::All => out.write_str("ALL"),
         Output::Flood => out.write_str("FLOOD"),
@@ -157,7 +196,7 @@ fn output(out: Out<'_, '_>, output: &Output, shape: Option<Shape>) -> fmt::Resul
         Output::Controller { .. } => controller(out, output),
         Output::Field(source) => {
             out.write_str("output:")?;
-            subfield(out, source, shape)
+            subfield(out, source, context)
         }
     }
 }
@@ -210,26 +249,28 @@ fn dotted(bytes: &[u8]) -> String {
 }
 
 /// The name of a field for packets of this shape.
-fn name_of(field: FieldId, shape: Option<Shape>) -> Option<&'static Name> {
-    let spelling = shape.and_then(|shape| match (field, shape.protocol) {
-        (f::TP_SRC, PROTOCOL_TCP) => Some("tcp_src"),
-        (f::TP_DST, PROTOCOL_TCP) => Some("tcp_dst"),
-        (f::TP_SRC, PROTOCOL_UDP) => Some("udp_src"),
-        (f::TP_DST, PROTOCOL_UDP) => Some("udp_dst"),
-        (f::TP_SRC, PROTOCOL_SCTP) => Some("sctp_src"),
-        (f::TP_DST, PROTOCOL_SCTP) => Some("sctp_dst"),
-        (f::ICMP_TYPE, _) if shape.is_ipv6() => Some("icmpv6_type"),
-        (f::ICMP_CODE, _) if shape.is_ipv6() => Some("icmpv6_code"),
-        _ => None,
-    });
+fn name_of(field: FieldId, context: Context<'_>) -> Option<&'static Name> {
+    let spelling = context
+        .shape
+        .and_then(|shape| match (field, shape.protocol) {
+            (f::TP_SRC, PROTOCOL_TCP) => Some("tcp_src"),
+            (f::TP_DST, PROTOCOL_TCP) => Some("tcp_dst"),
+            (f::TP_SRC, PROTOCOL_UDP) => Some("udp_src"),
+            (f::TP_DST, PROTOCOL_UDP) => Some("udp_dst"),
+            (f::TP_SRC, PROTOCOL_SCTP) => Some("sctp_src"),
+            (f::TP_DST, PROTOCOL_SCTP) => Some("sctp_dst"),
+            (f::ICMP_TYPE, _) if shape.is_ipv6() => Some("icmpv6_type"),
+            (f::ICMP_CODE, _) if shape.is_ipv6() => Some("icmpv6_code"),
+            _ => None,
+        });
     match spelling {
         Some(spelling) => fields::find(spelling),
         None => fields::name_of(field),
     }
 }
 
-fn subfield(out: Out<'_, '_>, bits: &Subfield, shape: Option<Shape>) -> fmt::Result {
-    let Some((name, offset)) = covering_name(bits, shape) else {
+fn subfield(out: Out<'_, '_>, bits: &Subfield, context: Context<'_>) -> fmt::Result {
+    let Some((name, offset)) = covering_name(bits, context) else {
         return write!(out, "{:?}", bits.slices);
     };
     let width = bits.width_bits();
@@ -242,14 +283,14 @@ fn subfield(out: Out<'_, '_>, bits: &Subfield, shape: Option<Shape>) -> fmt::Res
 }
 
 /// The name that covers the slices, and the position of their lowest bit in it.
-fn covering_name(bits: &Subfield, shape: Option<Shape>) -> Option<(&'static Name, u16)> {
+fn covering_name(bits: &Subfield, context: Context<'_>) -> Option<(&'static Name, u16)> {
     let lowest = bits.slices.first()?;
     let highest = bits.slices.last()?;
     if bits.slices.len() == 1 {
         let is_wide_port = lowest.field == f::IN_PORT && lowest.offset + lowest.width_bits > 16;
         return match is_wide_port {
             true => Some((fields::find("in_port_oxm")?, lowest.offset)),
-            false => Some((name_of(lowest.field, shape)?, lowest.offset)),
+            false => Some((name_of(lowest.field, context)?, lowest.offset)),
         };
     }
     wide_name(highest.field, lowest.field).map(|(name, base)| (name, base + lowest.offset))
@@ -266,9 +307,9 @@ fn wide_name(first: FieldId, last: FieldId) -> Option<(&'static Name, u16)> {
     })
 }
 
-fn set_field(out: Out<'_, '_>, writes: &[Write], shape: Option<Shape>) -> fmt::Result {
+fn set_field(out: Out<'_, '_>, writes: &[Write], context: Context<'_>) -> fmt::Result {
     if let [write] = writes {
-        return set_one(out, *write, shape);
+        return set_one(out, *write, context);
     }
     let registers: Option<(FieldId, FieldId)> = writes
         .iter()
@@ -286,21 +327,21 @@ fn set_field(out: Out<'_, '_>, writes: &[Write], shape: Option<Shape>) -> fmt::R
         all_mask |= write.mask << offset;
     }
     out.write_str("set_field:")?;
-    value(out, name, all_value, all_mask)?;
+    value(out, name, (all_value, all_mask), context.ports)?;
     write!(out, "->{}", name.primary())
 }
 
-fn set_one(out: Out<'_, '_>, write: Write, shape: Option<Shape>) -> fmt::Result {
+fn set_one(out: Out<'_, '_>, write: Write, context: Context<'_>) -> fmt::Result {
     let Write {
         field,
         value: bits,
         mask,
     } = write;
-    let Some(name) = name_of(field, shape) else {
+    let Some(name) = name_of(field, context) else {
         return write!(out, "{write:?}");
     };
     if field == f::VLAN_TCI {
-        return write_tag(out, write, shape);
+        return write_tag(out, write, context);
     }
     let width = if field == f::IN_PORT {
         32
@@ -308,7 +349,7 @@ fn set_one(out: Out<'_, '_>, write: Write, shape: Option<Shape>) -> fmt::Result 
         name.width_bits
     };
     let is_whole = mask == ones(width);
-    let is_allowed = shape.is_some_and(|shape| shape.has(name.needs));
+    let is_allowed = context.is_met || context.shape.is_some_and(|shape| shape.has(name.needs));
     if is_whole && !is_allowed && modify(out, field, bits)? {
         return Ok(());
     }
@@ -319,7 +360,7 @@ fn set_one(out: Out<'_, '_>, write: Write, shape: Option<Shape>) -> fmt::Result 
         } else {
             mask
         };
-        value(out, name, bits, mask)?;
+        value(out, name, (bits, mask), context.ports)?;
         return write!(out, "->{}", name.primary());
     }
     let offset = mask.trailing_zeros();
@@ -355,15 +396,15 @@ fn modify(out: Out<'_, '_>, field: FieldId, bits: u128) -> Result<bool, fmt::Err
     Ok(true)
 }
 
-fn has_tag(shape: Option<Shape>) -> bool {
-    shape.is_some_and(|shape| shape.has(Needs::Vlan))
+fn has_tag(context: Context<'_>) -> bool {
+    context.shape.is_some_and(|shape| shape.has(Needs::Vlan))
 }
 
 /// Writes bits of a tag, with the word for id and bit 12 if these are whole.
-fn write_tag(out: Out<'_, '_>, write: Write, shape: Option<Shape>) -> fmt::Result {
+fn write_tag(out: Out<'_, '_>, write: Write, context: Context<'_>) -> fmt::Result {
     let Write { value, mask, .. } = write;
     match mask {
-        0x1fff if has_tag(shape) => write!(out, "set_field:{value}->vlan_vid"),
+        0x1fff if has_tag(context) => write!(out, "set_field:{value}->vlan_vid"),
         0xffff => {
             out.write_str("set_field:")?;
             hexadecimal(out, value)?;

@@ -2,12 +2,11 @@
 
 use std::fmt::{self, Write as _};
 
-use super::{actions, matches};
+use super::{Context, PortSpelling, actions, matches};
 use crate::flow::{
     Bucket, DEFAULT_PRIORITY, Flow, Group, GroupKind, HashedField, Selection, SelectionMethod,
 };
 use crate::text::fields;
-use crate::text::shape::Shape;
 use crate::text::value::ones;
 
 impl fmt::Display for Flow {
@@ -53,14 +52,18 @@ impl fmt::Display for Flow {
         if self.priority != DEFAULT_PRIORITY {
             write!(conditions, "priority={},", self.priority)?;
         }
-        matches::conditions(&mut conditions, &self.matching, "")?;
+        matches::conditions(&mut conditions, &self.matching, "", PortSpelling::default())?;
         let conditions = conditions.trim_end_matches(',');
         if conditions.is_empty() {
             write!(f, "{gap}actions=")?;
         } else {
             write!(f, "{gap}{conditions}{before_actions}actions=")?;
         }
-        actions::list(f, &self.actions, Some(Shape::of(&self.matching)))
+        actions::list(
+            f,
+            &self.actions,
+            Context::of(&self.matching, PortSpelling::default()),
+        )
     }
 }
 
@@ -116,7 +119,12 @@ fn hash_fields(f: &mut fmt::Formatter<'_>, hashed: &[HashedField]) -> fmt::Resul
         write!(f, "{separator}{}", name.primary())?;
         if mask != ones(name.width_bits) {
             f.write_str("=")?;
-            super::value(f, name, mask, ones(name.width_bits))?;
+            super::value(
+                f,
+                name,
+                (mask, ones(name.width_bits)),
+                PortSpelling::default(),
+            )?;
         }
     }
     Ok(())
@@ -134,5 +142,5 @@ fn write_bucket(f: &mut fmt::Formatter<'_>, bucket: &Bucket, usual_weight: u16) 
         write!(f, "watch_group:{},", group.number())?;
     }
     f.write_str("actions=")?;
-    actions::list(f, &bucket.actions, None)
+    actions::list(f, &bucket.actions, Context::default())
 }

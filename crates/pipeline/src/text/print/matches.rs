@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use thalweg_packet::FieldId;
 use thalweg_packet::standard as f;
 
-use super::{hexadecimal, ipv4, ipv6, masked_ethernet, port, tcp_flags};
+use super::{PortSpelling, hexadecimal, ipv4, ipv6, masked_ethernet, port, tcp_flags};
 use crate::matching::{Match, Term};
 use crate::text::fields::{self, Format, Name};
 use crate::text::shape::{
@@ -19,9 +19,18 @@ impl fmt::Display for Match {
     /// none.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = String::new();
-        conditions(&mut text, self, "")?;
+        conditions(&mut text, self, "", PortSpelling::default())?;
         f.write_str(text.trim_end_matches(','))
     }
+}
+
+/// Prints conditions as [`Match`] prints itself, with ports spelt in a way of the caller.
+pub fn print_match(matching: &Match, ports: PortSpelling<'_>) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = conditions(&mut text, matching, "", ports);
+    text.truncate(text.trim_end_matches(',').len());
+    text
 }
 
 /// The fields in Open vSwitch's print order; the word for EtherType and protocol follows the
@@ -72,25 +81,26 @@ pub(super) fn conditions(
     out: &mut String,
     matching: &Match,
     after_recirculation: &str,
+    ports: PortSpelling<'_>,
 ) -> fmt::Result {
     let first = matching.term(f::RECIRC_ID);
-    first.map_or(Ok(()), |term| condition(out, &term))?;
+    first.map_or(Ok(()), |term| condition(out, &term, ports))?;
     out.push_str(after_recirculation);
     let (is_type_said, is_protocol_said) = shorthand(out, matching);
     let is_register = |term: &&Term| term.field >= f::REG0 && term.field <= f::register_field(15);
     for term in matching.terms().iter().filter(is_register) {
-        condition(out, term)?;
+        condition(out, term, ports)?;
     }
     for field in &ORDER[1..] {
         let is_said =
             *field == f::ETH_TYPE && is_type_said || *field == f::IP_PROTO && is_protocol_said;
         if let Some(term) = matching.term(*field).filter(|_| !is_said) {
-            condition(out, &term)?;
+            condition(out, &term, ports)?;
         }
     }
     for term in matching.terms() {
         if !ORDER.contains(&term.field) && !is_register(&term) {
-            condition(out, term)?;
+            condition(out, term, ports)?;
         }
     }
     Ok(())
@@ -126,7 +136,7 @@ fn shorthand(out: &mut String, matching: &Match) -> (bool, bool) {
 }
 
 /// Writes one condition, followed by a comma.
-fn condition(out: &mut String, term: &Term) -> fmt::Result {
+fn condition(out: &mut String, term: &Term, ports: PortSpelling<'_>) -> fmt::Result {
     let Term { field, value, mask } = *term;
     let Some(name) = fields::name_of(field) else {
         return nameless(out, term);
@@ -160,7 +170,7 @@ fn condition(out: &mut String, term: &Term) -> fmt::Result {
         Format::Ipv4 => ipv4(out, value, mask)?,
         Format::Ipv6 => ipv6(out, value, mask)?,
         Format::TcpFlags => tcp_flags(out, value, mask)?,
-        Format::Port if is_whole => port(out, value)?,
+        Format::Port if is_whole => port(out, value, ports)?,
         _ if field == f::ETH_TYPE => padded(out, value, mask, (4, is_whole))?,
         _ if field == f::IPV6_LABEL => padded(out, value, mask, (5, is_whole))?,
         Format::Hexadecimal => {
@@ -247,6 +257,17 @@ fn nameless(out: &mut String, term: &Term) -> fmt::Result {
     }
     let catalogue = f::fields();
     let name = catalogue.get(term.field.index());
+    // Open vSwitch prints the label stack entries behind the first in this way.
+    if let (f::MPLS_LSE1 | f::MPLS_LSE2, Some(field)) = (term.field, name) {
+        return match term.mask == ones(32) {
+            true => write!(out, "{}={},", field.name, term.value),
+            false => write!(
+                out,
+                "{}={:#010x}/{:#010x},",
+                field.name, term.value, term.mask
+            ),
+        };
+    }
     match name.map(|field| (&field.name, field.width_bits)) {
         Some((name, width)) if term.mask == ones(width) => {
             write!(out, "{name}={:#x},", term.value)

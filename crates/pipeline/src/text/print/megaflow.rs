@@ -4,7 +4,7 @@ use thalweg_packet::standard as f;
 use thalweg_packet::{FieldId, Layout, Source};
 
 use super::datapath::Attributes;
-use super::matches;
+use super::{PortSpelling, matches};
 use crate::matching::Match;
 use crate::text::shape::{
     ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Needs, PROTOCOL_ICMP, PROTOCOL_ICMPV6, PROTOCOL_SCTP,
@@ -25,6 +25,25 @@ pub enum MegaflowStyle {
 /// Presence bits are left out where the EtherType and the protocol in the key imply them: Open
 /// vSwitch has no such bits.
 pub fn print_megaflow(layout: &Layout, key: &[u64], mask: &[u64], style: MegaflowStyle) -> String {
+    let (shown, shape) = shown(layout, key, mask);
+    match style {
+        MegaflowStyle::OpenFlow => openflow(&shown, PortSpelling::default()),
+        MegaflowStyle::Datapath => Attributes::of(&shown, shape).flow(),
+    }
+}
+
+/// Like [`print_megaflow`] in OpenFlow's spelling, with ports spelt in a way of the caller.
+pub fn print_megaflow_with_ports(
+    layout: &Layout,
+    key: &[u64],
+    mask: &[u64],
+    ports: PortSpelling<'_>,
+) -> String {
+    openflow(&shown(layout, key, mask).0, ports)
+}
+
+/// The conditions to print, and the shape of the packets.
+fn shown(layout: &Layout, key: &[u64], mask: &[u64]) -> (Match, Shape) {
     let all = Match::from_words(layout, key, mask);
     let shape = Shape::of(&all);
     let mut shown = Match::default();
@@ -40,10 +59,7 @@ pub fn print_megaflow(layout: &Layout, key: &[u64], mask: &[u64], style: Megaflo
             let _ = shown.add(term.field, term.value, term.mask);
         }
     }
-    match style {
-        MegaflowStyle::OpenFlow => openflow(&shown),
-        MegaflowStyle::Datapath => Attributes::of(&shown, shape).flow(),
-    }
+    (shown, shape)
 }
 
 /// Whether packets of this shape have a header, if the shape implies it.
@@ -72,14 +88,14 @@ fn expected_presence(field: FieldId, shape: &Shape) -> Option<bool> {
     }
 }
 
-fn openflow(shown: &Match) -> String {
+fn openflow(shown: &Match, ports: PortSpelling<'_>) -> String {
     let mut text = String::new();
     // Every entry in Open vSwitch matches the recirculation id.
     if shown.term(f::RECIRC_ID).is_none() {
         text.push_str("recirc_id=0,");
     }
     // Writing to a string does not fail.
-    let _ = matches::conditions(&mut text, shown, "eth,");
+    let _ = matches::conditions(&mut text, shown, "eth,", ports);
     text.truncate(text.trim_end_matches(',').len());
     text
 }
