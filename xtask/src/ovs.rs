@@ -120,6 +120,25 @@ impl DummySwitch {
         self.flow_command(&words)
     }
 
+    /// Changes the database by `ovs-vsctl`.
+    pub fn configure(&self, words: &[&str]) -> anyhow::Result<String> {
+        self.daemons.configure(words)
+    }
+
+    /// Runs an `ovs-ofctl` command on a bridge in a version of OpenFlow (`OpenFlow15`).
+    pub fn command_on(
+        &self,
+        bridge: &str,
+        openflow: &str,
+        command: &str,
+        arguments: &[&str],
+    ) -> anyhow::Result<String> {
+        let bridge = self.daemons.path(&format!("{bridge}.mgmt"));
+        let mut process = Command::new("ovs-ofctl");
+        process.args(["-O", openflow, command]).arg(bridge);
+        self.daemons.run(process.args(arguments))
+    }
+
     /// Makes one call on the control socket, such as `version` or `dpif/dump-flows`.
     pub fn call(&mut self, method: &str, parameters: &[&str]) -> anyhow::Result<String> {
         self.control.call(method, parameters)

@@ -210,7 +210,7 @@ impl FieldBits {
 
     /// Sets what follows from other fields: which headers are present, and whether the time to
     /// live can be decremented.
-    pub(super) fn derive(&mut self) {
+    pub(crate) fn derive(&mut self) {
         let ether_type = self.short(f::ETH_TYPE);
         let is_ipv4 = ether_type == ETHER_TYPE_IPV4;
         let is_ipv6 = ether_type == ETHER_TYPE_IPV6;

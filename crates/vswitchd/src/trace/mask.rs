@@ -1,0 +1,322 @@
+//! The bits that Open vSwitch says a walk examined.
+//!
+//! Thalweg's masks are narrower: a constant that is written examines nothing, and a decrement
+//! only asks whether the TTL is above 1. Open vSwitch adds every field that an action writes or
+//! a lookup reads, whatever it holds by then, and some fields of every packet
+//! (`xlate_wc_init`, `xlate_wc_finish`). A trace says what Open vSwitch would: the mask in the
+//! text covers Thalweg's own, up to what the kind of packet implies.
+
+use thalweg_packet::{FieldId, Layout, standard as f};
+use thalweg_pipeline::{Action, Output, SeenFields, Sight, Subfield, Translation};
+
+use crate::datapath_text::FieldBits;
+
+const TAG_ID: u128 = 0x1fff;
+const TAG_PRIORITY: u128 = 0xf000;
+const BROADCAST: u128 = 0xffff_ffff_ffff;
+
+/// The bits that actions examine in Open vSwitch.
+#[derive(Debug, Default)]
+pub(super) struct Examined {
+    bits: FieldBits,
+    /// The bits of fields before the last action.
+    before: Vec<(FieldId, u128)>,
+}
+
+impl Examined {
+    /// Notes what the walk does.
+    pub(super) fn see(&mut self, sight: &Sight<'_>, fields: SeenFields<'_>) {
+        match sight {
+            Sight::Action(action) => {
+                self.before.clear();
+                self.execute(action, fields);
+            }
+            // It was not examined after all.
+            Sight::NotWritten(field) => {
+                let before = self.before.iter().find(|before| before.0 == *field);
+                if let Some(&(field, bits)) = before {
+                    self.bits.set(field, bits);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn execute(&mut self, action: &Action, fields: SeenFields<'_>) {
+        let has_tag = |field| fields.get(field) & u128::from(f::VLAN_PRESENT) != 0;
+        match action {
+            Action::SetField(writes) => {
+                for write in writes {
+                    self.write(write.field, write.mask, fields);
+                }
+            }
+            Action::SetVlan { id, priority, .. } => {
+                let id = id.map_or(0, |_| TAG_ID);
+                self.add(f::VLAN_TCI, id | priority.map_or(0, |_| TAG_PRIORITY));
+            }
+            Action::PushVlan(_) => {
+                for tag in [f::VLAN_TCI, f::VLAN_TCI_INNER] {
+                    if has_tag(tag) {
+                        self.add(tag, 0xffff);
+                    }
+                }
+            }
+            Action::PopVlan if has_tag(f::VLAN_TCI_INNER) => self.add(f::VLAN_TCI_INNER, 0xffff),
+            Action::Move {
+                source,
+                destination,
+            } => {
+                for bits in [source, destination] {
+                    self.add_subfield(bits);
+                    self.add_protocol(bits, fields);
+                }
+            }
+            Action::Push(bits) | Action::Pop(bits) => self.add_subfield(bits),
+            Action::DecTtl => self.write(f::IP_TTL, 0xff, fields),
+            Action::PushMpls(_) | Action::PopMpls(_) => self.count_labels(fields),
+            Action::DecMplsTtl => self.add(f::MPLS_TTL, 0xff),
+            Action::Output(Output::Normal) => self.gratuitous_arp(fields),
+            _ => {}
+        }
+    }
+
+    /// A write to a header of layer 3 depends on the protocol: a packet may lack it
+    /// (CVE-2023-1668).
+    fn write(&mut self, field: FieldId, bits: u128, fields: SeenFields<'_>) {
+        self.add(field, bits);
+        let ether_type = fields.get(f::ETH_TYPE);
+        match field {
+            f::IP_SRC
+            | f::IP_DST
+            | f::IPV6_SRC
+            | f::IPV6_DST
+            | f::IPV6_LABEL
+            | f::IP_DSCP
+            | f::IP_ECN
+            | f::IP_TTL
+                if matches!(ether_type, 0x0800 | 0x86dd) =>
+            {
+                self.add(f::IP_PROTO, 0xff);
+            }
+            f::ARP_SHA | f::ARP_THA | f::ARP_SPA | f::ARP_TPA if ether_type == 0x0806 => {
+                self.add(f::ARP_OP, 0xffff);
+            }
+            _ => {}
+        }
+    }
+
+    /// Labels are counted down to the bottom of the stack.
+    fn count_labels(&mut self, fields: SeenFields<'_>) {
+        if fields.get(f::PRESENT_MPLS) == 0 {
+            return;
+        }
+        let entries = [
+            (f::MPLS_BOS, 1),
+            (f::MPLS_LSE1, 0x100),
+            (f::MPLS_LSE2, 0x100),
+        ];
+        for (field, bottom) in entries {
+            self.add(field, bottom);
+            if fields.get(field) & bottom != 0 {
+                break;
+            }
+        }
+    }
+
+    /// A learning switch treats ARP that answers no question in its own way.
+    fn gratuitous_arp(&mut self, fields: SeenFields<'_>) {
+        if fields.get(f::ETH_TYPE) != 0x0806 || fields.get(f::ETH_DST) != BROADCAST {
+            return;
+        }
+        self.add(f::ARP_OP, 0xffff);
+        if fields.get(f::ARP_OP) == 1 {
+            self.add(f::ARP_SPA, u32::MAX.into());
+            self.add(f::ARP_TPA, u32::MAX.into());
+        }
+    }
+
+    /// Whether there is such a header depends on the protocol.
+    fn add_protocol(&mut self, subfield: &Subfield, fields: SeenFields<'_>) {
+        let is_of_transport = |field| {
+            let ports = [f::TP_SRC, f::TP_DST, f::TCP_FLAGS];
+            let messages = [
+                f::ICMP_TYPE,
+                f::ICMP_CODE,
+                f::ND_TARGET,
+                f::ND_SLL,
+                f::ND_TLL,
+            ];
+            ports.contains(&field) || messages.contains(&field)
+        };
+        let mut slices = subfield.slices.iter();
+        let is_ip = matches!(fields.get(f::ETH_TYPE), 0x0800 | 0x86dd);
+        if is_ip && slices.any(|slice| is_of_transport(slice.field)) {
+            self.add(f::IP_PROTO, 0xff);
+        }
+    }
+
+    fn add_subfield(&mut self, subfield: &Subfield) {
+        for slice in &subfield.slices {
+            let ones = u128::MAX >> (128 - slice.width_bits);
+            self.add(slice.field, ones << slice.offset);
+        }
+    }
+
+    fn add(&mut self, field: FieldId, bits: u128) {
+        let before = self.bits.get(field);
+        self.before.push((field, before));
+        self.bits.set(field, before | bits);
+    }
+
+    /// The whole mask of a walk with this result, for a packet with this key, in the words of
+    /// the layout.
+    pub(super) fn mask(
+        mut self,
+        translation: &Translation,
+        layout: &Layout,
+        key: &FieldBits,
+    ) -> Vec<u64> {
+        self.add_words(layout, &translation.mask);
+        for step in translation.trace.steps() {
+            self.add_words(layout, step.examined);
+            for (field, bits) in layout.fields_in(step.searched) {
+                self.add(
+                    field,
+                    widened(field, bits, layout.descriptor(field).width_bits),
+                );
+            }
+        }
+        self.add_always(key);
+        self.replace_guards(key);
+        let mut words = vec![0; layout.words()];
+        for (field, bits) in self.bits.iter() {
+            if layout.descriptor(field).is_ingress() && has_field(field, key) {
+                layout.set(&mut words, field, bits);
+            }
+        }
+        words.truncate(layout.ingress_words());
+        words
+    }
+
+    fn add_words(&mut self, layout: &Layout, words: &[u64]) {
+        for (field, bits) in layout.fields_in(words) {
+            self.add(field, bits);
+        }
+        self.before.clear();
+    }
+
+    /// Adds what is examined of every packet.
+    fn add_always(&mut self, key: &FieldBits) {
+        self.add(f::IN_PORT, u32::MAX.into());
+        self.add(f::ETH_TYPE, 0xffff);
+        if is_ip(key) {
+            self.add(f::IP_FRAG, 3);
+        }
+        for tag in [f::VLAN_TCI, f::VLAN_TCI_INNER] {
+            if self.bits.get(tag) != 0 {
+                self.add(tag, f::VLAN_PRESENT.into());
+            }
+        }
+    }
+
+    /// Replaces bits that only Thalweg has by the fields that they follow from.
+    fn replace_guards(&mut self, key: &FieldBits) {
+        if self.bits.get(f::IP_TTL_ABOVE_1) != 0 {
+            self.bits.set(f::IP_TTL_ABOVE_1, 0);
+            self.add(f::IP_TTL, 0xff);
+        }
+        let transport = [
+            f::PRESENT_TCP,
+            f::PRESENT_UDP,
+            f::PRESENT_SCTP,
+            f::PRESENT_ICMPV4,
+            f::PRESENT_ICMPV6,
+            f::PRESENT_ND,
+            f::PRESENT_ND_SLL,
+            f::PRESENT_ND_TLL,
+        ];
+        let reads_any = |examined: &Examined, fields: &[FieldId]| {
+            fields.iter().any(|field| examined.bits.get(*field) != 0)
+        };
+        if is_ip(key) && reads_any(self, &transport) {
+            self.add(f::IP_PROTO, 0xff);
+        }
+        let discovery = [f::PRESENT_ND, f::PRESENT_ND_SLL, f::PRESENT_ND_TLL];
+        if key.get(f::PRESENT_ICMPV6) != 0 && reads_any(self, &discovery) {
+            self.add(f::ICMP_TYPE, 0xff);
+            self.add(f::ICMP_CODE, 0xff);
+        }
+        // Headers that the kind of packet implies; one that is cut off stays.
+        let mut implied = key.clone();
+        implied.derive();
+        let network = [
+            f::PRESENT_MPLS,
+            f::PRESENT_ARP,
+            f::PRESENT_IPV4,
+            f::PRESENT_IPV6,
+            f::PRESENT_IPV6_CHAIN,
+        ];
+        for header in network.into_iter().chain(transport) {
+            if implied.get(header) == key.get(header) {
+                self.bits.set(header, 0);
+            }
+        }
+    }
+}
+
+/// The bits that Open vSwitch examines in a lookup that needs these: it has prefixes of
+/// addresses and ports, but other fields only as rules match them.
+fn widened(field: FieldId, bits: u128, width_bits: u16) -> u128 {
+    const MULTICAST: u128 = 1 << 40;
+    let whole = u128::MAX >> (128 - width_bits);
+    match field {
+        f::ETH_SRC | f::ETH_DST if bits == MULTICAST => bits,
+        f::VLAN_TCI | f::VLAN_TCI_INNER => {
+            let part = |mask: u128| if bits & mask != 0 { mask } else { 0 };
+            bits | part(0x0fff) | part(0xe000)
+        }
+        f::IP_SRC | f::IP_DST | f::IPV6_SRC | f::IPV6_DST | f::ND_TARGET => bits,
+        f::TP_SRC | f::TP_DST | f::TCP_FLAGS | f::ARP_SPA | f::ARP_TPA | f::TUN_ID => bits,
+        _ => whole,
+    }
+}
+
+fn is_ip(key: &FieldBits) -> bool {
+    matches!(key.get(f::ETH_TYPE), 0x0800 | 0x86dd)
+}
+
+/// Whether packets of this kind have the field; a flow of others does not show it.
+fn has_field(field: FieldId, key: &FieldBits) -> bool {
+    let has_tag = |tag| key.get(tag) & u128::from(f::VLAN_PRESENT) != 0;
+    let ether_type = key.get(f::ETH_TYPE);
+    match field {
+        f::RECIRC_ID => false,
+        f::VLAN_TCI | f::VLAN_TCI_INNER => has_tag(field),
+        f::MPLS_LABEL | f::MPLS_TC | f::MPLS_BOS | f::MPLS_TTL | f::MPLS_LSE1 | f::MPLS_LSE2 => {
+            matches!(ether_type, 0x8847 | 0x8848)
+        }
+        f::TUN_ID | f::TUN_SRC | f::TUN_DST => key.get(f::TUN_DST) != 0,
+        f::IP_SRC | f::IP_DST => ether_type == 0x0800,
+        f::IPV6_SRC | f::IPV6_DST | f::IPV6_LABEL => ether_type == 0x86dd,
+        f::IP_PROTO | f::IP_DSCP | f::IP_ECN | f::IP_TTL | f::IP_FRAG => is_ip(key),
+        f::ARP_OP | f::ARP_SPA | f::ARP_TPA | f::ARP_SHA | f::ARP_THA => {
+            matches!(ether_type, 0x0806 | 0x8035)
+        }
+        f::TP_SRC | f::TP_DST => {
+            is_ip(key)
+                && matches!(key.get(f::IP_PROTO), 6 | 17 | 132)
+                && key.get(f::IP_FRAG) & 2 == 0
+        }
+        f::TCP_FLAGS => is_ip(key) && key.get(f::IP_PROTO) == 6 && key.get(f::IP_FRAG) & 2 == 0,
+        f::ICMP_TYPE | f::ICMP_CODE => {
+            let protocol = key.get(f::IP_PROTO);
+            let is_it =
+                ether_type == 0x0800 && protocol == 1 || ether_type == 0x86dd && protocol == 58;
+            is_it && key.get(f::IP_FRAG) & 2 == 0
+        }
+        f::ND_TARGET | f::ND_SLL | f::ND_TLL => {
+            ether_type == 0x86dd && matches!(key.get(f::ICMP_TYPE), 135 | 136)
+        }
+        _ => true,
+    }
+}

@@ -1,0 +1,29 @@
+//! How a trace finds bridges and ports, and what it calls them.
+
+use thalweg_packet::PortId;
+use thalweg_pipeline::BridgeId;
+
+/// Finds bridges and ports by their names, and names them.
+pub trait TraceNames {
+    /// The bridge with this name.
+    fn bridge(&self, name: &str) -> Option<BridgeId>;
+
+    /// The name of a bridge.
+    fn bridge_name(&self, bridge: BridgeId) -> String;
+
+    /// The port with this name, in a bridge.
+    fn port(&self, bridge: BridgeId, name: &str) -> Option<PortId>;
+
+    /// The name of a port.
+    fn port_name(&self, port: PortId) -> Option<String>;
+
+    /// Whether bridges use a datapath of this type, such as `system` or `dummy`; with `None`,
+    /// whether all bridges use one type.
+    fn has_datapath(&self, kind: Option<&str>) -> bool;
+
+    /// The bridge's port of a number in the datapath.
+    fn port_of_datapath(&self, number: u32) -> Option<PortId>;
+
+    /// The datapath's number of the port with this name.
+    fn datapath_number(&self, name: &str) -> Option<u32>;
+}
