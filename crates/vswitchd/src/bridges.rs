@@ -108,6 +108,16 @@ impl Bridges {
         })
     }
 
+    /// The interface with a port's number, and its name.
+    pub(crate) fn port(&self, port: PortId) -> Option<(&str, &Interface)> {
+        let id = BridgeId::of_port(port);
+        let bridge = self.by_name.values().find(|bridge| bridge.id == id)?;
+        let number = (port.0 & 0xffff) as u16;
+        let mut interfaces = bridge.interfaces.iter();
+        let found = interfaces.find(|(_, interface)| interface.number == Some(number));
+        found.map(|(name, interface)| (name.as_str(), interface))
+    }
+
     /// How the controllers of all bridges are.
     pub(crate) fn controllers(&self) -> Vec<ControllerStatus> {
         let bridges = self.by_name.values();

@@ -11,8 +11,8 @@ use thalweg_openflow::{Condition, ErrorCode, FieldId, Match, Refusal, Value, ref
 use thalweg_packet::standard as f;
 use thalweg_packet::{FieldDescriptor, Headers, Instant, Packet, PacketPool, PortId};
 use thalweg_pipeline::{
-    Change, Continuation, Counters, Operation, Outbox, PacketInReason, Passes, Pipeline, StepKind,
-    TableId,
+    Change, Continuation, Counters, Effect, Operation, Outbox, PacketInReason, Passes, Pipeline,
+    StepKind, TableId, run,
 };
 
 use super::convert::matching::{port_id, port_number};
@@ -241,6 +241,22 @@ fn fields_of(metadata: &Match) -> Result<Vec<(thalweg_packet::FieldId, u128)>, R
 }
 
 impl Switch {
+    /// Runs effects on a packet that no worker has received, as if one had: it is sent, learned
+    /// from, and told to controllers, as they say. Bytes that are no frame do nothing.
+    pub fn run_effects(&mut self, in_port: PortId, frame: &[u8], effects: &[Effect]) {
+        let Ok(headers) = Headers::parse(frame) else {
+            return;
+        };
+        let now = self.now();
+        let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
+        outbox.grows = true;
+        let mut packet = Packet::from_bytes(frame);
+        packet.set_received(in_port, now);
+        let fields = self.pipeline().fields().clone();
+        run(effects, &fields, packet, headers, &mut outbox);
+        self.post(outbox, now);
+    }
+
     /// Sends what is in an outbox that no worker owns.
     fn post(&mut self, mut outbox: Outbox, now: Instant) {
         let routes = Arc::clone(&self.routes);

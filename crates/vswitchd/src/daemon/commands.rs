@@ -3,6 +3,7 @@
 mod datapath;
 mod dummy;
 mod process;
+mod trace;
 
 use super::Daemon;
 use crate::unixctl::{ControlCommand, ControlCommands, ControlRequest};
@@ -15,7 +16,12 @@ type Handler = fn(&mut Daemon, &[String]) -> Result<String, String>;
 type Entry = (ControlCommand, Handler);
 
 /// All commands but those of the log.
-const TABLES: [&[Entry]; 3] = [datapath::COMMANDS, dummy::COMMANDS, process::COMMANDS];
+const TABLES: [&[Entry]; 4] = [
+    datapath::COMMANDS,
+    dummy::COMMANDS,
+    process::COMMANDS,
+    trace::COMMANDS,
+];
 
 /// Makes the commands known.
 pub(super) fn add_to(commands: &mut ControlCommands) {

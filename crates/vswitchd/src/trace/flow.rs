@@ -64,11 +64,10 @@ impl TracedFlow {
 
     /// The flow as a datapath has it.
     pub(super) fn to_datapath_flow(&self) -> DatapathFlow {
-        DatapathFlow {
-            key: self.key.clone(),
-            tag_types: self.tag_types,
-            ..DatapathFlow::default()
-        }
+        let mut flow = DatapathFlow::default();
+        flow.key = self.key.clone();
+        flow.tag_types = self.tag_types;
+        flow
     }
 
     /// The flow's text. What a packet has besides its headers is left out where it is zero.

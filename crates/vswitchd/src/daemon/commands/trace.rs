@@ -1,0 +1,136 @@
+//! `ofproto/trace`, with the bridges and ports of the daemon.
+
+use thalweg_packet::PortId;
+use thalweg_pipeline::BridgeId;
+
+use super::Entry;
+use crate::bridges::{Bridges, datapath_of};
+use crate::daemon::Daemon;
+use crate::datapath_text::{ActionWriter, DatapathFlow};
+use crate::trace::{TraceCommand, TraceNames, TracedActions, trace};
+use crate::unixctl::ControlCommand;
+
+/// As many as Open vSwitch takes.
+const ARGUMENTS_MAX: usize = 1_024;
+
+pub(super) const COMMANDS: &[Entry] = &[
+    (
+        ControlCommand::new(
+            "ofproto/trace",
+            "{[dp_name] odp_flow | bridge br_flow} [OPTIONS...] [-generate|packet]",
+            1,
+            ARGUMENTS_MAX,
+        ),
+        trace_packet,
+    ),
+    (
+        ControlCommand::new(
+            "ofproto/trace-packet-out",
+            "[-consistent] {[dp_name] odp_flow | bridge br_flow} [OPTIONS...] [-generate|packet] \
+             actions",
+            2,
+            ARGUMENTS_MAX,
+        ),
+        trace_packet_out,
+    ),
+];
+
+fn trace_packet(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
+    answer(daemon, TraceCommand::Trace, arguments)
+}
+
+fn trace_packet_out(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
+    answer(daemon, TraceCommand::TracePacketOut, arguments)
+}
+
+fn answer(
+    daemon: &mut Daemon,
+    command: TraceCommand,
+    arguments: &[String],
+) -> Result<String, String> {
+    let bridges = &daemon.bridges;
+    let pipeline = daemon.switch.pipeline();
+    let actions = |walk: TracedActions<'_>| actions_text(bridges, walk);
+    let answered = trace(&pipeline, bridges, command, arguments, &actions);
+    drop(pipeline);
+    let answer = answered.map_err(|refusal| refusal.to_string())?;
+    if let Some(packet) = answer.packet {
+        let (port, effects) = (packet.in_port, &packet.effects);
+        daemon.switch.run_effects(port, &packet.frame, effects);
+        daemon.hurry();
+    }
+    Ok(answer.text)
+}
+
+/// What a datapath does with the packets of a walk.
+fn actions_text(bridges: &Bridges, walk: TracedActions<'_>) -> String {
+    let flow = DatapathFlow::of_entry(walk.layout, walk.key, &walk.translation.mask);
+    let ports = |port| bridges.datapath_port(port, walk.shows_names);
+    let writer = ActionWriter {
+        ports: &ports,
+        recirculations: &|number| number,
+        senders: &|_| 0,
+    };
+    writer.write(&walk.translation.effects, &flow).text
+}
+
+impl Bridges {
+    /// A port as datapath flows have it: its number in the datapath, or its name.
+    pub(super) fn datapath_port(&self, port: PortId, shows_names: bool) -> String {
+        let found = self.port(port);
+        let number = found.and_then(|(_, interface)| interface.datapath_number);
+        match found {
+            Some((name, _)) if shows_names => name.to_owned(),
+            _ => number.map_or_else(
+                || (port.0 & 0xffff).to_string(),
+                |number| number.to_string(),
+            ),
+        }
+    }
+}
+
+impl TraceNames for Bridges {
+    fn bridge(&self, name: &str) -> Option<BridgeId> {
+        self.by_name.get(name).map(|bridge| bridge.id)
+    }
+
+    fn bridge_name(&self, bridge: BridgeId) -> String {
+        let mut bridges = self.by_name.iter();
+        let found = bridges.find(|(_, state)| state.id == bridge);
+        found.map_or_else(|| bridge.0.to_string(), |(name, _)| name.clone())
+    }
+
+    fn port(&self, bridge: BridgeId, name: &str) -> Option<PortId> {
+        let mut bridges = self.by_name.values();
+        let bridge = bridges.find(|state| state.id == bridge)?;
+        let number = bridge.interfaces.get(name)?.number?;
+        Some(bridge.port(number))
+    }
+
+    fn port_name(&self, port: PortId) -> Option<String> {
+        Some(Bridges::port(self, port)?.0.to_owned())
+    }
+
+    fn has_datapath(&self, kind: Option<&str>) -> bool {
+        let kinds = self.by_name.values();
+        let mut kinds = kinds.map(|bridge| datapath_of(&bridge.datapath_type).0);
+        match kind {
+            Some(kind) => kinds.any(|known| known == kind),
+            None => kinds
+                .next()
+                .is_some_and(|first| kinds.all(|other| other == first)),
+        }
+    }
+
+    fn port_of_datapath(&self, number: u32) -> Option<PortId> {
+        self.by_name.values().find_map(|bridge| {
+            let mut interfaces = bridge.interfaces.values();
+            let found = interfaces.find(|known| known.datapath_number == Some(number))?;
+            Some(bridge.port(found.number?))
+        })
+    }
+
+    fn datapath_number(&self, name: &str) -> Option<u32> {
+        self.interface(name)?.1.datapath_number
+    }
+}
