@@ -1,6 +1,7 @@
 //! Which fields a program needs in its keys: those its rules match and its actions read.
 //!
-//! A field that is only written needs no place in the key. Beyond its visible operands, an
+//! A field of the packet that is only written needs no place in the key. A register that is
+//! written does: controllers are told of it with the packet. Beyond its visible operands, an
 //! action reads its preconditions: whether the header that it writes is there, what undoing
 //! `pop_mpls` takes, what repeating `dec_ttl` takes. The interpreter reads fields without
 //! checking that the layout has them; this list makes that safe.
@@ -92,7 +93,7 @@ fn add_action(action: &Action, fields: &[FieldDescriptor], used: &mut BTreeSet<F
         Action::Output(output) => add_output(output, used),
         Action::SetField(writes) => {
             for write in writes {
-                used.extend(precondition(write.field, fields));
+                add_target(write.field, fields, used);
             }
         }
         Action::Move {
@@ -128,8 +129,8 @@ fn add_action(action: &Action, fields: &[FieldDescriptor], used: &mut BTreeSet<F
         | Action::Note(_)
         | Action::Exit
         | Action::ClearActions
-        | Action::WriteMetadata { .. }
         | Action::Goto(_) => {}
+        Action::WriteMetadata { .. } => add_target(f::METADATA, fields, used),
     }
 }
 
@@ -155,9 +156,17 @@ fn add_subfield(subfield: &Subfield, used: &mut BTreeSet<FieldId>) {
     used.extend(subfield.slices.iter().map(|slice| slice.field));
 }
 
+/// Adds what a write to a field needs.
+fn add_target(field: FieldId, fields: &[FieldDescriptor], used: &mut BTreeSet<FieldId>) {
+    used.extend(precondition(field, fields));
+    if matches!(fields[field.index()].source, Source::Register) {
+        used.insert(field);
+    }
+}
+
 fn add_written(subfield: &Subfield, fields: &[FieldDescriptor], used: &mut BTreeSet<FieldId>) {
     for slice in &subfield.slices {
-        used.extend(precondition(slice.field, fields));
+        add_target(slice.field, fields, used);
     }
 }
 

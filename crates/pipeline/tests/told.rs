@@ -147,6 +147,12 @@ fn what_is_beside_the_packet_is_told() {
     expected.push((f::register_field(1), 5));
     expected.sort_unstable();
     assert_eq!(fields(&written), expected);
+    let unread = "actions=set_field:5->reg1,load:6->OXM_OF_METADATA[],\
+                  push:NXM_NX_REG1[],pop:NXM_NX_REG3[],controller";
+    let registers = [f::register_field(1), f::register_field(3)];
+    let mut expected = vec![(f::METADATA, 6), (registers[0], 5), (registers[1], 5)];
+    expected.sort_unstable();
+    assert_eq!(fields(unread), expected, "no rule reads them");
 }
 
 #[test]

@@ -29,6 +29,9 @@ impl Daemon {
                     .write(modules::BRIDGE, LogLevel::Warning, || complaint);
             }
         }
+        // What happened to ports is told before a client that waits for this can connect.
+        self.switch.poll(Duration::ZERO);
+        self.meet_servers();
         self.followed = self.wanted_configuration();
     }
 
