@@ -307,6 +307,10 @@ impl Operation {
             Operation::DeleteGroup(group) => Operation::DeleteGroup(bridge.group(group.number())),
             Operation::SetPort(port, state) => Operation::SetPort(bridge.move_port(*port), *state),
             Operation::DeletePort(port) => Operation::DeletePort(bridge.move_port(*port)),
+            Operation::SetPortVlans(port, vlans) => {
+                Operation::SetPortVlans(bridge.move_port(*port), vlans.clone())
+            }
+            Operation::SetForwardsBpdus(_, does) => Operation::SetForwardsBpdus(bridge, *does),
             Operation::SetMisses(_, misses) => Operation::SetMisses(bridge, misses.clone()),
             Operation::LimitTable(table, limit) => {
                 Operation::LimitTable(bridge.table(table.number()), limit.clone())

@@ -14,6 +14,7 @@ use crate::limits::TableLimit;
 use crate::mac::MacMove;
 use crate::matching::Match;
 use crate::miss::Misses;
+use crate::vlan::PortVlans;
 
 /// Selects the rules that an operation applies to.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -98,13 +99,17 @@ pub enum Operation {
     DeleteGroup(GroupId),
     /// Adds a port, or sets its state.
     SetPort(PortId, PortState),
-    /// Removes a port.
+    /// Removes a port, and what is set for it.
     DeletePort(PortId),
+    /// Sets a port's VLANs. The port need not exist yet, so that it never carries others.
+    SetPortVlans(PortId, Arc<PortVlans>),
     /// Sets how many rules a table may have. If that number changes, rules beyond it go, as far
     /// as the table evicts.
     LimitTable(TableId, Arc<TableLimit>),
     /// Sets what the tables of a bridge do with packets that no rule matches.
     SetMisses(BridgeId, Arc<Misses>),
+    /// Sets whether `normal` forwards what is sent to addresses reserved for the link.
+    SetForwardsBpdus(BridgeId, bool),
     /// Records stations that `normal` has seen at a port, or forgets them.
     MoveMacs(Vec<MacMove>),
     /// Brings into the key what a list of actions reads that no rule has. Without it, a
@@ -260,6 +265,14 @@ pub enum ChangeError {
         /// What is wrong.
         what: &'static str,
     },
+    /// What is set for a port cannot be.
+    #[error("operation {operation}: {what}")]
+    BadPort {
+        /// Index of the operation, from 0.
+        operation: usize,
+        /// What is wrong.
+        what: &'static str,
+    },
     /// An action is in a place where it cannot be, or uses a field in an invalid way.
     #[error("operation {operation}: {what}")]
     BadAction {
@@ -285,6 +298,7 @@ impl ChangeError {
             | ChangeError::BadGroup { operation, .. }
             | ChangeError::BadRule { operation, .. }
             | ChangeError::BadStation { operation, .. }
+            | ChangeError::BadPort { operation, .. }
             | ChangeError::BadAction { operation, .. } => Some(*operation),
         }
     }

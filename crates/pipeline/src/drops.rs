@@ -34,6 +34,12 @@ pub enum DropReason {
     NoSuchGroup,
     /// The destination address is reserved for the link (IEEE 802.1Q, table 8-1).
     ReservedAddress,
+    /// The input port does not admit packets of its VLAN.
+    VlanNotAllowed,
+    /// No other port that floods carries the packet's VLAN.
+    NoPortInVlan,
+    /// The packet would have gone from a protected port to another.
+    ProtectedPort,
     /// The walk would have taken too many lookups.
     TooManyLookups,
     /// The frame had no room for a pushed header.
@@ -49,7 +55,7 @@ pub enum DropReason {
 }
 
 /// Names of the reasons, in the order of the enum.
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 17] = [
     "table_miss",
     "action",
     "input_port",
@@ -58,6 +64,9 @@ const NAMES: [&str; 14] = [
     "no_live_bucket",
     "no_such_group",
     "reserved_address",
+    "vlan_not_allowed",
+    "no_port_in_vlan",
+    "protected_port",
     "too_many_lookups",
     "too_long",
     "recursion_too_deep",
@@ -82,12 +91,15 @@ impl DropReason {
             DropReason::NoLiveBucket => 5,
             DropReason::NoSuchGroup => 6,
             DropReason::ReservedAddress => 7,
-            DropReason::TooManyLookups => 8,
-            DropReason::TooLong => 9,
-            DropReason::RecursionTooDeep => 10,
-            DropReason::StackTooDeep => 11,
-            DropReason::TooMuchWork => 12,
-            DropReason::TooManyEffects => 13,
+            DropReason::VlanNotAllowed => 8,
+            DropReason::NoPortInVlan => 9,
+            DropReason::ProtectedPort => 10,
+            DropReason::TooManyLookups => 11,
+            DropReason::TooLong => 12,
+            DropReason::RecursionTooDeep => 13,
+            DropReason::StackTooDeep => 14,
+            DropReason::TooMuchWork => 15,
+            DropReason::TooManyEffects => 16,
         }
     }
 }

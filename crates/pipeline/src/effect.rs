@@ -12,7 +12,8 @@
 //! ```
 //!
 //! 1. A send copies the packet as it is at that moment; later rewrites do not affect the copy.
-//!    The last send of a list takes the packet itself if nothing follows it.
+//!    The last send of a list, or the last nested list, takes the packet itself if nothing
+//!    follows it.
 //! 2. A packet is dropped, and counted, if its frame has no room for a new header.
 //! 3. [`Effect::Recirculate`] is the last effect of its list: the packet, as it is then, is
 //!    looked up again.
@@ -301,6 +302,9 @@ pub fn run(
             }
             Effect::Learn { station, port } => outbox.stations_seen.push((*station, *port)),
             Effect::Drop { reason, copies } => outbox.drops.count(*reason, u64::from(*copies)),
+            Effect::Clone(nested) if is_last => {
+                return run(nested, fields, packet, headers, outbox);
+            }
             Effect::Clone(nested) => {
                 if let Some(copy) = outbox.copy_of(&packet) {
                     run(nested, fields, copy, headers, outbox);

@@ -48,6 +48,7 @@ mod select;
 mod shortcut;
 mod spare;
 mod stack;
+mod vlans;
 mod walk;
 mod work;
 

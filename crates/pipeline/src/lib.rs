@@ -27,6 +27,7 @@ mod table_classifier;
 pub mod text;
 mod trace;
 mod training;
+mod vlan;
 
 pub use action::{Action, Actions, GroupId, Output, Slice, Subfield, TableId, Write};
 pub use bridge::BridgeId;
@@ -54,3 +55,4 @@ pub use thalweg_classifier::{ClassifierKind, UnknownClassifier};
 pub use thalweg_classifier::{Precedence, RuleId, Version};
 pub use trace::{Input, Step, StepKind, Trace};
 pub use training::TableOwner;
+pub use vlan::{PortVlans, PriorityTags, VlanMode, VlanSet};

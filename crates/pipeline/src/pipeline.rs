@@ -40,6 +40,7 @@ use crate::miss::Misses;
 use crate::prepare::Prepared;
 use crate::reclaim::{Leavings, Places};
 use crate::table_classifier::new_classifier;
+use crate::vlan::PortVlans;
 
 /// The most rules that a pipeline can be configured for.
 ///
@@ -230,6 +231,10 @@ pub struct Pipeline {
     /// Includes tables that have no rules.
     table_counters: BTreeMap<TableId, TableCounters>,
     pub(crate) ports: BTreeMap<PortId, History<PortState>>,
+    /// By port; those that are not listed carry all VLANs.
+    pub(crate) vlans: BTreeMap<PortId, History<Arc<PortVlans>>>,
+    /// The bridges that forward to reserved addresses.
+    pub(crate) bpdus: BTreeMap<BridgeId, History<()>>,
     /// By bridge; those that are not listed drop.
     pub(crate) misses: BTreeMap<BridgeId, History<Arc<Misses>>>,
     pub(crate) limits: Limits,
@@ -262,6 +267,8 @@ impl Pipeline {
             group_counters: BTreeMap::new(),
             table_counters: BTreeMap::new(),
             ports: BTreeMap::new(),
+            vlans: BTreeMap::new(),
+            bpdus: BTreeMap::new(),
             misses: BTreeMap::new(),
             limits: Limits::default(),
             macs: MacTable::default(),

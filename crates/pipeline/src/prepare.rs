@@ -84,10 +84,12 @@ pub struct Delta {
     pub evicted: BTreeSet<RuleId>,
     /// Groups that were added, replaced or removed.
     pub groups: Vec<GroupId>,
-    /// Ports that were added or removed, or whose state changed.
+    /// Ports that were added or removed, or whose state or VLANs changed.
     pub ports: Vec<PortId>,
     /// Bridges whose tables do something else with packets that no rule matches.
     pub misses: Vec<BridgeId>,
+    /// Bridges that begin or end to forward what is sent to addresses reserved for the link.
+    pub bpdus: Vec<BridgeId>,
     /// Stations that moved or were forgotten.
     pub stations: Vec<Station>,
     /// Whether keys have a new layout from this version on.
@@ -99,7 +101,8 @@ impl Delta {
     pub fn is_of_rules(&self) -> bool {
         let has_others =
             !self.groups.is_empty() || !self.ports.is_empty() || !self.stations.is_empty();
-        !has_others && self.misses.is_empty() && !self.has_new_layout
+        let has_bridges = !self.misses.is_empty() || !self.bpdus.is_empty();
+        !has_others && !has_bridges && !self.has_new_layout
     }
 }
 
@@ -163,6 +166,10 @@ pub(crate) enum Done {
     GroupCounters(GroupId, Option<usize>),
     /// A port was set or removed.
     Port(PortId),
+    /// A port's VLANs were set.
+    PortVlans(PortId),
+    /// Whether a bridge forwards to reserved addresses was set.
+    Bpdus(BridgeId),
     /// A table's limit was set; the former one.
     Limit(TableId, Option<Arc<TableLimit>>),
     /// What the tables of a bridge do without a rule was set.

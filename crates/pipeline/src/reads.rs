@@ -12,6 +12,7 @@ use thalweg_packet::{FieldDescriptor, FieldId, Scalar, Source, standard as f};
 
 use crate::action::{Action, Output, Subfield};
 use crate::flow::{Flow, Group, GroupKind, SelectionMethod};
+use crate::vlan::PortVlans;
 
 /// Fields read by a select group that hashes both directions of a connection alike.
 const CONNECTION_FIELDS: [FieldId; 14] = [
@@ -75,6 +76,13 @@ pub(crate) fn add_group(group: &Group, fields: &[FieldDescriptor], used: &mut BT
     }
     for bucket in &group.buckets {
         add_actions(&bucket.actions, fields, used);
+    }
+}
+
+/// Adds the fields that `normal` reads for the tags of a port.
+pub(crate) fn add_vlans(vlans: &PortVlans, used: &mut BTreeSet<FieldId>) {
+    if vlans.edits_tags() {
+        used.extend(TAG_FIELDS);
     }
 }
 

@@ -8,13 +8,14 @@
 //! 2. A state listed at a version may already be gone, if the state before it was reclaimed
 //!    with the same history.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use thalweg_classifier::{RuleId, Version};
 use thalweg_packet::PortId;
 
 use crate::action::GroupId;
 use crate::bridge::BridgeId;
+use crate::history::History;
 use crate::mac::Station;
 use crate::pipeline::{GroupCounters, Pipeline, Rule};
 use crate::prepare::{Progress, Slice};
@@ -56,6 +57,8 @@ pub(crate) enum Touched {
     /// A group has replaced another, and begins with its counters.
     GroupCounters(GroupId),
     Port(PortId),
+    PortVlans(PortId),
+    Bpdus(BridgeId),
     Misses(BridgeId),
     Station(Station),
 }
@@ -245,21 +248,11 @@ impl Pipeline {
             match touched {
                 Touched::Group(id) => self.reclaim_group(id, oldest),
                 Touched::GroupCounters(id) => self.reset_group(id, at, oldest),
-                Touched::Misses(bridge) => {
-                    if let Some(history) = self.misses.get_mut(&bridge)
-                        && history.reclaim(oldest)
-                    {
-                        self.misses.remove(&bridge);
-                    }
-                }
+                Touched::Misses(bridge) => reclaim_in(&mut self.misses, bridge, oldest),
                 Touched::Station(station) => self.macs.reclaim(station, oldest),
-                Touched::Port(id) => {
-                    if let Some(history) = self.ports.get_mut(&id)
-                        && history.reclaim(oldest)
-                    {
-                        self.ports.remove(&id);
-                    }
-                }
+                Touched::Port(id) => reclaim_in(&mut self.ports, id, oldest),
+                Touched::PortVlans(id) => reclaim_in(&mut self.vlans, id, oldest),
+                Touched::Bpdus(bridge) => reclaim_in(&mut self.bpdus, bridge, oldest),
             }
         }
     }
@@ -284,5 +277,14 @@ impl Pipeline {
             let counters = GroupCounters::zero(rooms.max().unwrap_or(0));
             self.group_counters.insert(id, counters);
         }
+    }
+}
+
+/// Drops states of one history that no version from `oldest` on can see.
+fn reclaim_in<I: Ord, T>(histories: &mut BTreeMap<I, History<T>>, id: I, oldest: Version) {
+    if let Some(history) = histories.get_mut(&id)
+        && history.reclaim(oldest)
+    {
+        histories.remove(&id);
     }
 }

@@ -59,12 +59,14 @@ pub enum StepKind {
 pub enum Input {
     /// A group: its buckets and what they watch.
     Group(GroupId),
-    /// A port: whether it exists and is up.
+    /// A port: whether it exists and is up, and its VLANs.
     Port(PortId),
-    /// All ports: which exist, and which of them flood.
+    /// All ports: which exist, which of them flood, and their VLANs.
     AllPorts,
     /// What the tables of a bridge do with packets that no rule matches.
     Misses(BridgeId),
+    /// Whether a bridge forwards what is sent to addresses reserved for the link.
+    Bpdus(BridgeId),
 }
 
 /// Most walks have no more steps than this.

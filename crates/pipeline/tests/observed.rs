@@ -10,7 +10,8 @@ use thalweg_packet::{FieldId, Headers, Instant, Layout, PortId, Receipt, standar
 use thalweg_pipeline::text::parse_rules;
 use thalweg_pipeline::{
     Beginning, Change, Config, DropReason, Observer, Operation, Outbox, Passes, Pipeline,
-    PortState, SeenFields, Sight, StepKind, Translation, observe, translate,
+    PortState, PortVlans, PriorityTags, SeenFields, Sight, StepKind, Translation, VlanMode,
+    VlanSet, observe, translate,
 };
 use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
 
@@ -115,6 +116,30 @@ fn random_pipelines_answer_alike() {
             peer: None,
         };
         let ports = (1..=config.ports).map(|port| Operation::SetPort(PortId(port), state));
+        let modes = [
+            VlanMode::Access { tag: 1 },
+            VlanMode::NativeUntagged {
+                tag: 2,
+                trunks: VlanSet::ALL,
+            },
+            VlanMode::Tunnel {
+                tag: 1,
+                customers: VlanSet::of([0, 100]),
+                tpid: 0x88a8,
+            },
+        ];
+        let vlans = (2..).map(PortId).zip(modes).map(|(port, mode)| {
+            let priority_tags = PriorityTags::IfNonzero;
+            let is_protected = seed % 8 == 7;
+            let vlans = PortVlans {
+                mode,
+                priority_tags,
+                is_protected,
+            };
+            Operation::SetPortVlans(port, vlans.into())
+        });
+        let vlans = vlans.filter(|_| seed % 4 == 3);
+        let ports = ports.chain(vlans);
         let operations = ports.chain(rules.into_change().operations).collect();
         let mut pipeline = Pipeline::new(Config::default());
         let applied = pipeline.apply(&Change { operations }, Instant::ZERO);

@@ -59,6 +59,32 @@ fn i1_i2_i3_i7_every_entry_is_what_brute_force_says_after_each_change() {
     );
 }
 
+#[test]
+fn i1_i2_i3_ports_change_their_vlans_under_traffic() {
+    let kinds = [MaintainerKind::Incremental, MaintainerKind::Barrier];
+    let (mut affected, mut compared) = (0, 0);
+    for seed in 0..24 {
+        let kind = kinds[(seed % 4 == 3) as usize];
+        let mut bench = Bench::new(kind, true, seed);
+        bench.forward_normally();
+        bench.forward(120);
+        for round in 0..25 {
+            let change = match round % 4 {
+                0 => bench.next_port(),
+                _ => bench.next_vlans(),
+            };
+            bench.change_to(change);
+            bench.check(&format!("{} seed {seed}, change {round}", kind.name()));
+            bench.forward(20);
+            bench.check(&format!("{} seed {seed}, after {round}", kind.name()));
+        }
+        affected += bench.affected;
+        compared += bench.compared;
+    }
+    println!("{compared} entries compared, {affected} affected");
+    assert!(affected > 1_000, "{affected} entries were affected");
+}
+
 /// The engine's answers to packets, as bytes by port.
 fn answers(engine: &mut Engine, packets: &[Packet]) -> Vec<Vec<(PortId, Vec<u8>)>> {
     packets

@@ -5,13 +5,17 @@
 //! `THALWEG_CHECKS` sets more comparisons than the default, and `THALWEG_SEED` another first
 //! seed.
 
+#[path = "lab/vlans.rs"]
+mod vlans;
+
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use thalweg_datapath::{MaintainerKind, MegaflowClassifier, Mode, RefuseReason};
 use thalweg_packet::{Headers, Instant, Packet, PortId, Receipt};
-use thalweg_pipeline::{ClassifierKind, StepKind, text, translate};
+use thalweg_pipeline::{Change, ClassifierKind, Operation, StepKind, text, translate};
 use thalweg_switch::{Config, Engine};
 use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
 
@@ -104,6 +108,19 @@ impl Run {
         engine
             .apply(&groups.into_change(), now)
             .expect("generated groups are right");
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        if seed.is_multiple_of(3) {
+            let ports = 1..=random_config.ports;
+            let operations = ports.map(|port| {
+                let vlans = Arc::new(vlans::any_vlans(&mut random));
+                Operation::SetPortVlans(PortId(port), vlans)
+            });
+            let change = Change {
+                operations: operations.collect(),
+            };
+            let set = engine.apply(&change, now);
+            set.expect("ports can have these VLANs");
+        }
         let parsed = text::parse_rules("random", &rules.rules_text());
         let parsed = parsed.unwrap_or_else(|errors| panic!("seed {seed}: {errors:?}"));
         engine
@@ -113,7 +130,7 @@ impl Run {
             engine,
             rules,
             packets: PacketSource::new(random_config, seed),
-            random: Pcg64Mcg::seed_from_u64(seed),
+            random,
             now,
             checked: 0,
             flips: 0,

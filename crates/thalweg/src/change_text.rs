@@ -28,6 +28,9 @@ fn describe_operation(operation: &Operation) -> String {
         Operation::SetPort(port, state) if state.is_up => format!("port {port} up"),
         Operation::SetPort(port, _) => format!("port {port} down"),
         Operation::DeletePort(port) => format!("port {port} gone"),
+        Operation::SetPortVlans(port, _) => format!("port {port} has other VLANs"),
+        Operation::SetForwardsBpdus(_, true) => "reserved addresses are forwarded to".to_owned(),
+        Operation::SetForwardsBpdus(_, false) => "reserved addresses end here".to_owned(),
         Operation::LimitTable(table, limit) => match limit.rules {
             Some(rules) => format!("table {} has at most {rules} rules", table.0),
             None => format!("table {} has no limit", table.0),

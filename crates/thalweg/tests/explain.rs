@@ -54,7 +54,7 @@ fn a_routed_packet() {
               table 1: a rule above priority 30 that meets ip,dl_dst=02:00:00:00:00:fe; deleting or modifying priority=30,ip,dl_dst=02:00:00:00:00:fe
               table 2: a rule above priority 124 that meets ip,dl_vlan=101,nw_dst=10.0.2.0/24; deleting or modifying priority=124,ip,dl_vlan=101,nw_dst=10.0.2.0/24
               table 3: a rule above priority 10 that meets dl_vlan=201,dl_dst=02:00:00:00:02:01; deleting or modifying priority=10,dl_vlan=201,dl_dst=02:00:00:00:02:01
-              port 2 comes or goes, or its link does
+              port 2 comes or goes, or its link does, or its VLANs change
               any table: a rule about a field that no rule has been about; all entries go
 
         "#]],
@@ -102,7 +102,7 @@ fn each_pass_is_a_part() {
 
         What would touch it
           table 2: a rule above priority 100 that meets ip,vlan_tci=0x0000/0x1fff; deleting or modifying priority=100,ip
-          port 3 comes or goes, or its link does
+          port 3 comes or goes, or its link does, or its VLANs change
           any table: a rule about a field that no rule has been about; all entries go
 
     "#]],
@@ -149,7 +149,7 @@ fn groups_and_ports_touch_entries() {
             What would touch it
               table 0: a rule above priority 10 that meets ip,nw_dst=10.0.0.0/8; deleting or modifying priority=10,ip,nw_dst=10.0.0.0/8
               group 5 changes
-              port 3 comes or goes, or its link does
+              port 3 comes or goes, or its link does, or its VLANs change
               any table: a rule about a field that no rule has been about; all entries go
 
         "#]],
@@ -202,7 +202,8 @@ fn stations_and_the_list_of_ports_touch_entries() {
               table 0: a rule above priority 5 that meets dl_type=0x88b5; deleting or modifying priority=5
               table 1: a rule above priority 32768 that meets reg0=0x2; deleting or modifying priority=32768,reg0=0x2
               station 00:00:00:00:00:02 in VLAN 0 is seen
-              the list of ports changes
+              port 1 comes or goes, or its link does, or its VLANs change
+              the list of ports changes, or their VLANs
               any table: a rule about a field that no rule has been about; all entries go
 
         "#]],
@@ -319,7 +320,7 @@ fn an_entry_says_which_change_it_was_repaired_for() {
         What would touch it
           table 0: a rule above priority 10 that meets ip; deleting or modifying priority=10,ip
           table 1: a rule above priority 124 that meets ip,nw_dst=10.0.2.0/255.255.255.64; deleting or modifying priority=124,ip,nw_dst=10.0.2.0/24
-          port 4 comes or goes, or its link does
+          port 4 comes or goes, or its link does, or its VLANs change
           any table: a rule about a field that no rule has been about; all entries go
     "#]]
     .assert_eq(&text);

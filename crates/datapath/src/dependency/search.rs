@@ -150,7 +150,9 @@ fn causes(delta: &Delta) -> impl Iterator<Item = Cause> + '_ {
     let ports = delta.ports.iter().map(|port| Input::Port(*port));
     let all_ports = (!delta.ports.is_empty()).then_some(Input::AllPorts);
     let misses = delta.misses.iter().map(|bridge| Input::Misses(*bridge));
-    let inputs = groups.chain(ports).chain(all_ports).chain(misses);
+    let bpdus = delta.bpdus.iter().map(|bridge| Input::Bpdus(*bridge));
+    let inputs = groups.chain(ports).chain(all_ports);
+    let inputs = inputs.chain(misses).chain(bpdus);
     let inputs = inputs.map(Cause::Input);
     inputs.chain(delta.stations.iter().copied().map(Cause::Station))
 }

@@ -139,10 +139,18 @@ impl Form<'_> {
                 };
                 moves.iter().try_for_each(station).map_err(bad_station)
             }
+            Operation::SetPortVlans(_, vlans) => match vlans.fault() {
+                Some(what) => Err(ChangeError::BadPort {
+                    operation: index,
+                    what,
+                }),
+                None => Ok(()),
+            },
             Operation::DeleteAll
             | Operation::DeleteGroup(_)
             | Operation::SetPort(..)
             | Operation::DeletePort(_)
+            | Operation::SetForwardsBpdus(..)
             | Operation::SetMisses(..)
             | Operation::LimitTable(..) => Ok(()),
         }

@@ -4,10 +4,12 @@ use thalweg_packet::{PortId, standard as f};
 
 use super::DropReason;
 use super::observer::{NormalSight, Observer, Sight};
+use super::vlans::Inside;
 use super::walk::Walk;
+use crate::bridge::BridgeId;
 use crate::effect::Effect;
 use crate::mac::Station;
-use crate::trace::StepKind;
+use crate::trace::{Input, StepKind};
 
 /// The bit that marks a group address.
 const MULTICAST: u64 = 1 << 40;
@@ -28,45 +30,43 @@ fn is_reserved(destination: u64) -> bool {
 }
 
 impl<O: Observer> Walk<'_, O> {
-    /// Learns the source; sends to the port where the destination was seen, or floods.
+    /// Learns the source; sends to the port where the destination was seen, or floods its
+    /// VLAN.
     pub(super) fn normal(&mut self) {
         let (in_port, bridge) = (self.in_port(), self.bridge());
         let source = self.state.read(f::ETH_SRC) as u64;
         let destination = self.state.read(f::ETH_DST) as u64;
-        let tag = self.state.read_masked(f::VLAN_TCI, 0x1fff) as u16;
-        // Without a tag the other bits may have been written, but do not count yet.
-        let vlan = if tag & f::VLAN_PRESENT != 0 {
-            tag & 0x0fff
-        } else {
-            0
+        let inside = match self.come_in(in_port) {
+            Ok(inside) => inside,
+            Err(vlan) => {
+                self.tell(Sight::Normal(NormalSight::Disallowed { vlan }));
+                self.drop(DropReason::VlanNotAllowed);
+                return;
+            }
         };
-        if is_reserved(destination) {
+        if is_reserved(destination) && !self.forwards_bpdus(bridge) {
             self.tell(Sight::Normal(NormalSight::Reserved));
             self.drop(DropReason::ReservedAddress);
             return;
         }
+        let station = |mac| Station {
+            bridge,
+            vlan: inside.vlan,
+            mac,
+        };
         if source & MULTICAST == 0 {
-            let station = Station {
-                bridge,
-                vlan,
-                mac: source,
-            };
-            self.tell_learned(station, in_port);
+            self.tell_learned(station(source), in_port);
             self.emit(Effect::Learn {
-                station,
+                station: station(source),
                 port: in_port,
             });
         }
         if destination & MULTICAST != 0 {
             self.tell(Sight::Normal(NormalSight::Multicast));
-            self.flood(|state| state.floods);
+            self.flood(|state| state.floods, Some(&inside));
             return;
         }
-        let station = Station {
-            bridge,
-            vlan,
-            mac: destination,
-        };
+        let station = station(destination);
         let port = self.pipeline.station(station, self.version);
         self.begin_step(StepKind::Station { station, port });
         match port {
@@ -74,14 +74,35 @@ impl<O: Observer> Walk<'_, O> {
                 self.tell(Sight::Normal(NormalSight::InputPort));
                 self.drop(DropReason::InputPort);
             }
-            Some(port) => {
+            Some(port) if self.can_carry(port, &inside) => {
                 self.tell(Sight::Normal(NormalSight::Forwards));
-                self.send(port);
+                self.send_to_known(port, &inside);
             }
-            None => {
+            _ => {
                 self.tell(Sight::Normal(NormalSight::Unknown));
-                self.flood(|state| state.floods);
+                self.flood(|state| state.floods, Some(&inside));
             }
+        }
+    }
+
+    fn forwards_bpdus(&mut self, bridge: BridgeId) -> bool {
+        self.ask(Input::Bpdus(bridge));
+        self.pipeline.forwards_bpdus(bridge, self.version)
+    }
+
+    /// Whether the packet's VLAN still leads to the port where its destination was seen.
+    fn can_carry(&mut self, port: PortId, inside: &Inside) -> bool {
+        self.ask(Input::Port(port));
+        self.pipeline
+            .port_vlans(port, self.version)
+            .carries(inside.vlan)
+    }
+
+    fn send_to_known(&mut self, port: PortId, inside: &Inside) {
+        match self.pipeline.port(port, self.version) {
+            Some(_) if self.is_kept_apart(port) => self.drop_for_protection(),
+            Some(state) => self.send_in_vlan(port, state, inside),
+            None => self.drop_for_port(),
         }
     }
 

@@ -62,6 +62,8 @@ pub enum Sight<'a> {
     OutputTo(u128),
     /// The packet would have gone back to the port it came from.
     SkipsInputPort,
+    /// The packet would have gone from a protected port to another.
+    KeptApart,
     /// An output to a port that does not exist.
     NoSuchPort,
     /// A group that does not exist.
@@ -88,6 +90,11 @@ pub enum Sight<'a> {
 /// What the `normal` action found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NormalSight {
+    /// The input port does not admit packets with this VLAN id; 0 without a tag.
+    Disallowed {
+        /// The VLAN id.
+        vlan: u16,
+    },
     /// The destination is reserved for the link.
     Reserved,
     /// The source is behind this port, which was not known.

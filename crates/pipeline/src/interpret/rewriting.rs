@@ -112,7 +112,7 @@ impl<O: Observer> Walk<'_, O> {
     /// A write that sets bit 12 may add a tag. One that clears it makes the packet untagged: a
     /// second tag is removed with the first. The other bits can be written even without a tag;
     /// they become part of a tag that a later write adds. All this is as in Open vSwitch.
-    fn write_tag(&mut self, value: u16, mask: u16) {
+    pub(super) fn write_tag(&mut self, value: u16, mask: u16) {
         let had_tag = self.has_tag(f::VLAN_TCI);
         let has_tag = match mask & f::VLAN_PRESENT {
             0 => had_tag,
@@ -144,14 +144,15 @@ impl<O: Observer> Walk<'_, O> {
         }
     }
 
-    pub(super) fn push_vlan(&mut self, tpid: u16) {
+    /// Adds an outer tag with this id and priority.
+    pub(super) fn push_vlan(&mut self, tpid: u16, tci: u16) {
         // The key loses the third tag from the top.
         self.is_tag_hidden |= self.has_tag(f::VLAN_TCI) && self.has_tag(f::VLAN_TCI_INNER);
         self.state
             .copy(&whole(f::VLAN_TCI, 16), &whole(f::VLAN_TCI_INNER, 16));
         self.state
-            .write(f::VLAN_TCI, u128::from(f::VLAN_PRESENT), 0xffff);
-        self.emit(Effect::PushVlan { tpid, tci: 0 });
+            .write(f::VLAN_TCI, u128::from(f::VLAN_PRESENT | tci), 0xffff);
+        self.emit(Effect::PushVlan { tpid, tci });
     }
 
     pub(super) fn pop_vlan(&mut self) {

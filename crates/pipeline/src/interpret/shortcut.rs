@@ -28,8 +28,10 @@ impl Pipeline {
         match &*self.rule(rule)?.actions {
             [] => Some(Shortcut::Drop(DropReason::Action)),
             &[Action::Output(Output::Port(port))] if port != in_port => {
-                let is_there = self.port(port, version).is_some();
-                is_there.then_some(Shortcut::Send(port))
+                // A patch leads on, and two protected ports do not reach each other.
+                let is_plain = self.port(port, version)?.peer.is_none()
+                    && !self.port_vlans(port, version).is_protected;
+                is_plain.then_some(Shortcut::Send(port))
             }
             _ => None,
         }

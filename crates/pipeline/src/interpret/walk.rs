@@ -14,6 +14,7 @@ use super::frozen::{Author, FrozenList};
 use super::lists::Caller;
 use super::observer::{Observer, SeenFields, Sight, Unobserved, copy_fields, narrow};
 use super::stack::Stack;
+use super::vlans::Inside;
 use super::{
     Continuation, DropReason, MAX_COPIES, MAX_DEPTH, MAX_EFFECTS, MAX_LOOKUPS, MAX_STACK_BYTES,
     MAX_WORK, Memory, Spare, Translation,
@@ -98,7 +99,7 @@ pub(super) struct Walk<'a, O = Unobserved> {
     /// forward.
     pub(super) depth: u32,
     /// Of these, copies.
-    copies: u32,
+    pub(super) copies: u32,
     /// How many callers there were when the innermost bucket's list began; `None` outside.
     bucket_base: Option<usize>,
     /// Whether the action set is being executed.
@@ -591,7 +592,7 @@ impl<'a, O: Observer> Walk<'a, O> {
                 priority,
                 adds_tag,
             } => self.set_vlan(*id, *priority, *adds_tag),
-            Action::PushVlan(tpid) => self.push_vlan(*tpid),
+            Action::PushVlan(tpid) => self.push_vlan(*tpid, 0),
             Action::PopVlan => self.pop_vlan(),
             Action::PushMpls(ether_type) => self.push_mpls(*ether_type),
             Action::PopMpls(ether_type) => self.pop_mpls(*ether_type),
@@ -636,8 +637,8 @@ impl<'a, O: Observer> Walk<'a, O> {
                 let port = self.in_port();
                 self.send_anywhere(port);
             }
-            Output::All => self.flood(|_| true),
-            Output::Flood => self.flood(|state| state.floods),
+            Output::All => self.flood(|_| true, None),
+            Output::Flood => self.flood(|state| state.floods, None),
             Output::Normal => self.normal(),
             Output::Controller {
                 max_len_bytes,
@@ -706,15 +707,21 @@ impl<'a, O: Observer> Walk<'a, O> {
     fn send_anywhere(&mut self, port: PortId) {
         self.ask(Input::Port(port));
         match self.pipeline.port(port, self.version) {
-            Some(PortState {
-                peer: Some(peer), ..
-            }) => self.cross(peer),
-            Some(_) => self.emit(Effect::Output(port)),
+            Some(_) if self.is_kept_apart(port) => self.drop_for_protection(),
+            Some(state) => self.deliver(port, state),
             None => self.drop_for_port(),
         }
     }
 
-    fn drop_for_port(&mut self) {
+    /// Sends to a port that exists, or through its patch.
+    pub(super) fn deliver(&mut self, port: PortId, state: PortState) {
+        match state.peer {
+            Some(peer) => self.cross(peer),
+            None => self.emit(Effect::Output(port)),
+        }
+    }
+
+    pub(super) fn drop_for_port(&mut self) {
         self.tell(Sight::NoSuchPort);
         self.drop(DropReason::NoSuchPort);
     }
@@ -739,6 +746,11 @@ impl<'a, O: Observer> Walk<'a, O> {
         self.stack = Stack::default();
         self.action_set.clear();
         self.tell(Sight::Bridge(BridgeId::of_port(port)));
+        if self.is_reparse_needed {
+            // The first lookup follows another parse; this list freezes at once.
+            let lookup = Actions::from([Action::Output(Output::Table)]);
+            return Ok(Some((lookup, table)));
+        }
         self.look_further(table, None, true)
     }
 
@@ -771,26 +783,34 @@ impl<'a, O: Observer> Walk<'a, O> {
         PortId(self.state.read(f::IN_PORT) as u32)
     }
 
-    /// Sends to the ports for which `is_chosen` holds, except the one the packet came from.
-    pub(super) fn flood(&mut self, is_chosen: impl Fn(crate::flow::PortState) -> bool) {
+    /// Sends to the ports for which `is_chosen` holds, except the one the packet came from;
+    /// in the VLAN that it is in, if it is in one.
+    pub(super) fn flood(&mut self, is_chosen: impl Fn(PortState) -> bool, inside: Option<&Inside>) {
         let (in_port, bridge) = (self.in_port(), self.bridge());
         self.ask(Input::AllPorts);
         let pipeline = self.pipeline;
-        let mut is_sent = false;
+        let mut why_not = Some(DropReason::InputPort);
         for (port, state) in pipeline.ports_of(bridge, self.version) {
             if !self.spend(1) {
                 return;
             }
-            if port != in_port && is_chosen(state) {
-                match state.peer {
-                    Some(peer) => self.cross(peer),
-                    None => self.emit(Effect::Output(port)),
+            if port == in_port || !is_chosen(state) {
+                continue;
+            }
+            if inside.is_some_and(|inside| !self.is_carried(port, inside)) {
+                why_not = why_not.map(|_| DropReason::NoPortInVlan);
+            } else if self.is_kept_apart(port) {
+                why_not = why_not.map(|_| DropReason::ProtectedPort);
+            } else {
+                match inside {
+                    Some(inside) => self.send_in_vlan(port, state, inside),
+                    None => self.deliver(port, state),
                 }
-                is_sent = true;
+                why_not = None;
             }
         }
-        if !is_sent {
-            self.drop(DropReason::InputPort);
+        if let Some(reason) = why_not {
+            self.drop(reason);
         }
     }
 
@@ -917,7 +937,7 @@ fn sends_something(effect: &Effect) -> bool {
 }
 
 /// Removes rewrites that no send follows.
-fn trim(effects: &mut Vec<Effect>) {
+pub(super) fn trim(effects: &mut Vec<Effect>) {
     let kept = effects
         .iter()
         .rposition(|effect| is_pure(effect) || sends_something(effect));

@@ -16,6 +16,7 @@ use crate::mac::MacMove;
 use crate::miss::Misses;
 use crate::pipeline::{Counters, End, Pipeline, Rule};
 use crate::reclaim::Touched;
+use crate::vlan::PortVlans;
 
 /// What a modification changes of each rule.
 struct Modified<'a> {
@@ -43,6 +44,8 @@ impl Pipeline {
             Operation::SetGroup(group) => self.set_group(index, group)?,
             Operation::SetPort(id, state) => self.set_port(*id, *state),
             Operation::DeletePort(id) => self.delete_port(*id),
+            Operation::SetPortVlans(id, vlans) => self.set_port_vlans(*id, vlans),
+            Operation::SetForwardsBpdus(bridge, does) => self.set_forwards_bpdus(*bridge, *does),
             Operation::SetMisses(bridge, misses) => self.set_misses(*bridge, misses),
             // The layout was made when the change began.
             Operation::Foresee(_) => {}
@@ -424,6 +427,32 @@ impl Pipeline {
         if self.port(id, self.open_version()).is_some() {
             self.record_port(id, None);
         }
+        self.set_port_vlans(id, &Arc::default());
+    }
+
+    fn set_port_vlans(&mut self, id: PortId, vlans: &Arc<PortVlans>) {
+        let open = self.open_version();
+        if *self.port_vlans(id, open) == **vlans {
+            return;
+        }
+        let is_usual = **vlans == PortVlans::default();
+        let history = self.vlans.entry(id).or_default();
+        history.record(open, (!is_usual).then(|| vlans.clone()));
+        self.touch(Touched::PortVlans(id));
+        self.note(Done::PortVlans(id));
+        self.unpublished().delta.ports.push(id);
+    }
+
+    fn set_forwards_bpdus(&mut self, bridge: BridgeId, does: bool) {
+        let open = self.open_version();
+        if self.forwards_bpdus(bridge, open) == does {
+            return;
+        }
+        let history = self.bpdus.entry(bridge).or_default();
+        history.record(open, does.then_some(()));
+        self.touch(Touched::Bpdus(bridge));
+        self.note(Done::Bpdus(bridge));
+        self.unpublished().delta.bpdus.push(bridge);
     }
 
     fn record_port(&mut self, id: PortId, state: Option<PortState>) {

@@ -73,6 +73,8 @@ impl<'a> Plan<'a> {
             | Operation::SetGroup(_)
             | Operation::SetPort(..)
             | Operation::DeletePort(_)
+            | Operation::SetPortVlans(..)
+            | Operation::SetForwardsBpdus(..)
             | Operation::SetMisses(..)
             | Operation::LimitTable(..)
             | Operation::MoveMacs(_)
@@ -234,6 +236,7 @@ impl Pipeline {
                     }
                 }
                 Operation::SetGroup(group) => reads::add_group(group, &self.fields, &mut used),
+                Operation::SetPortVlans(_, vlans) => reads::add_vlans(vlans, &mut used),
                 Operation::Foresee(actions) => {
                     reads::add_actions(actions, &self.fields, &mut used);
                 }

@@ -76,6 +76,8 @@ impl Pipeline {
                     counters.expect("they were there").buckets.truncate(buckets);
                 }
                 Done::Port(id) => abort_in(&mut self.ports, id, slice.version),
+                Done::PortVlans(id) => abort_in(&mut self.vlans, id, slice.version),
+                Done::Bpdus(bridge) => abort_in(&mut self.bpdus, bridge, slice.version),
                 Done::Limit(table, former) => self.install_limit(table, former),
                 Done::Misses(bridge) => abort_in(&mut self.misses, bridge, slice.version),
                 Done::Station(station) => self.macs.abort(station, slice.version),

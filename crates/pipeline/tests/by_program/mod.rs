@@ -13,8 +13,8 @@ use thalweg_pipeline::text::parse_rules;
 use thalweg_pipeline::{
     Action, Actions, BridgeId, Bucket, Change, Config, Flow, Group, GroupId, GroupKind,
     HashedField, MacMove, Match, Miss, Misses, Operation, Output, PacketInReason, Pipeline,
-    PortState, Selection, SelectionMethod, Selector, Slice, Station, Subfield, TableId, Target,
-    Write, translate,
+    PortState, PortVlans, PriorityTags, Selection, SelectionMethod, Selector, Slice, Station,
+    Subfield, TableId, Target, VlanMode, VlanSet, Write, translate,
 };
 
 const RULES: &str = "\
@@ -345,6 +345,40 @@ fn misses() -> impl Strategy<Value = Arc<Misses>> {
     (miss, tables).prop_map(|(others, tables)| Arc::new(Misses { others, tables }))
 }
 
+/// VLANs of ports; some have a tag that does not exist.
+fn vlans() -> impl Strategy<Value = Arc<PortVlans>> {
+    let tag = || select(vec![0, 1, 7, 4095, 4096]);
+    let set = || {
+        prop::option::of(prop::collection::vec(tag(), 0..3))
+            .prop_map(|vlans| vlans.map_or(VlanSet::ALL, VlanSet::of))
+    };
+    let mode = prop_oneof![
+        tag().prop_map(|tag| VlanMode::Access { tag }),
+        set().prop_map(|trunks| VlanMode::Trunk { trunks }),
+        (tag(), set()).prop_map(|(tag, trunks)| VlanMode::NativeTagged { tag, trunks }),
+        (tag(), set()).prop_map(|(tag, trunks)| VlanMode::NativeUntagged { tag, trunks }),
+        (tag(), set(), select(vec![0x8100, 0x88a8, 0x0800])).prop_map(|(tag, customers, tpid)| {
+            VlanMode::Tunnel {
+                tag,
+                customers,
+                tpid,
+            }
+        }),
+    ];
+    let tags = select(vec![
+        PriorityTags::Never,
+        PriorityTags::IfNonzero,
+        PriorityTags::Always,
+    ]);
+    (mode, tags, any::<bool>()).prop_map(|(mode, priority_tags, is_protected)| {
+        Arc::new(PortVlans {
+            mode,
+            priority_tags,
+            is_protected,
+        })
+    })
+}
+
 pub(crate) fn operation() -> impl Strategy<Value = Operation> {
     let flow = (table(), any::<u16>(), matching(), actions()).prop_map(
         |(table, priority, matching, actions)| Flow {
@@ -382,8 +416,11 @@ pub(crate) fn operation() -> impl Strategy<Value = Operation> {
         2 => group().prop_map(Operation::SetGroup),
         1 => (1..5_u32).prop_map(|group| Operation::DeleteGroup(GroupId(group.into()))),
         1 => (port.clone(), state).prop_map(|(port, state)| Operation::SetPort(port, state)),
-        1 => port.prop_map(Operation::DeletePort),
+        1 => port.clone().prop_map(Operation::DeletePort),
         1 => misses().prop_map(|misses| Operation::SetMisses(BridgeId::default(), misses)),
+        1 => (port, vlans()).prop_map(|(port, vlans)| Operation::SetPortVlans(port, vlans)),
+        1 => any::<bool>()
+            .prop_map(|does| Operation::SetForwardsBpdus(BridgeId::default(), does)),
         1 => prop::collection::vec(moved, 0..3).prop_map(Operation::MoveMacs),
         1 => actions().prop_map(Operation::Foresee),
     ]

@@ -4,6 +4,9 @@
 // Each test program uses only a part of it.
 #![allow(dead_code)]
 
+#[path = "vlans.rs"]
+mod vlans;
+
 use std::sync::Arc;
 
 use rand::{Rng, SeedableRng};
@@ -152,6 +155,31 @@ impl Bench {
         }
     }
 
+    /// Has `normal` answer all packets, in every bridge.
+    pub(crate) fn forward_normally(&mut self) {
+        let rule = text::parse_rules("normal", "table=0,priority=65535,actions=normal");
+        let change = rule.expect("the rule is right").into_change();
+        let loaded = self.engine.apply(&change, Instant::ZERO);
+        loaded.expect("it can be added");
+        if self.engine.pipeline().has_bridges() {
+            let there = self.engine.apply(&in_other_bridge(&change), Instant::ZERO);
+            there.expect("it can be added there, too");
+        }
+    }
+
+    /// Applies a change, in either bridge.
+    pub(crate) fn change_to(&mut self, change: Change) {
+        let has_bridges = self.engine.pipeline().has_bridges();
+        let change = match has_bridges && self.random.random_ratio(1, 2) {
+            true => in_other_bridge(&change),
+            false => change,
+        };
+        let update = self.engine.apply(&change, Instant::ZERO);
+        let work = update.expect("generated changes are right").work;
+        self.examined += work.examined;
+        self.affected += work.affected();
+    }
+
     /// Packets that teach nothing, whatever the rules, since learning would be a separate
     /// change.
     pub(crate) fn sample_untaught(&mut self, count: usize) -> Vec<Packet> {
@@ -186,9 +214,10 @@ impl Bench {
     pub(crate) fn any_changes(&mut self) -> Vec<Change> {
         let change = match self.random.random_range(0..8) {
             0 => self.next_group(),
-            1 => Some(match self.random.random_ratio(1, 4) {
-                true => self.next_misses(),
-                false => self.next_port(),
+            1 => Some(match self.random.random_range(0..4) {
+                0 => self.next_misses(),
+                1 => self.next_vlans(),
+                _ => self.next_port(),
             }),
             _ => None,
         };
@@ -270,6 +299,17 @@ impl Bench {
             tables: (0..3).map(|table| (table, any())).collect(),
         };
         Change::one(Operation::SetMisses(BridgeId(0), Arc::new(misses)))
+    }
+
+    /// Gives a port other VLANs, or has the bridge forward to reserved addresses.
+    pub(crate) fn next_vlans(&mut self) -> Change {
+        if self.random.random_ratio(1, 8) {
+            let does = self.random.random_ratio(1, 2);
+            return Change::one(Operation::SetForwardsBpdus(BridgeId(0), does));
+        }
+        let port = PortId(self.random.random_range(1..=4));
+        let vlans = vlans::any_vlans(&mut self.random);
+        Change::one(Operation::SetPortVlans(port, Arc::new(vlans)))
     }
 
     /// Removes or adds a port, sets it up or down, or ends its flooding.

@@ -61,9 +61,16 @@ pub(super) fn report(pipeline: &Pipeline, trace: &Trace, dropped: &[u64]) -> Vec
         Input::Group(group) => simple("group", format!("group {} changes", group.number())),
         Input::Port(port) => simple(
             "port",
-            format!("port {port} comes or goes, or its link does"),
+            format!("port {port} comes or goes, or its link does, or its VLANs change"),
         ),
-        Input::AllPorts => simple("ports", "the list of ports changes".to_owned()),
+        Input::AllPorts => simple(
+            "ports",
+            "the list of ports changes, or their VLANs".to_owned(),
+        ),
+        Input::Bpdus(_) => simple(
+            "bpdus",
+            "the bridge begins or ends to forward to reserved addresses".to_owned(),
+        ),
         Input::Misses(_) => simple("misses", "what tables do without a rule changes".to_owned()),
     });
     let layout = simple(

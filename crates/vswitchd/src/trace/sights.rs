@@ -160,6 +160,7 @@ impl<'a> Narrator<'a> {
 
     fn normal(&self, sight: NormalSight) -> Option<String> {
         let text = match sight {
+            NormalSight::Disallowed { .. } => "disallowed VLAN VID for this input port, dropping",
             NormalSight::Reserved => "packet has reserved destination MAC, dropping",
             NormalSight::Forwards => "forwarding to learned port",
             NormalSight::InputPort => "learned port is input port, dropping",
@@ -250,9 +251,16 @@ impl Observer for Narrator<'_> {
                 return self.last = FieldBits::read_words(fields.layout(), fields.words());
             }
             Sight::Normal(sight) => match self.normal(sight) {
+                Some(text) if matches!(sight, NormalSight::Disallowed { .. }) => {
+                    (NodeKind::Warning, text)
+                }
                 Some(text) => (NodeKind::Detail, text),
                 None => return,
             },
+            Sight::KeptApart => (
+                NodeKind::Warning,
+                "Flow is between protected ports, skipping output.".to_owned(),
+            ),
             Sight::Failed(bound) => {
                 self.failure = Some(bound);
                 (NodeKind::Error, said_of(bound))
