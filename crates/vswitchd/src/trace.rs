@@ -10,18 +10,18 @@
 //! `Datapath actions:`). It is that of Open vSwitch 3.1 (`ofproto-dpif-trace.c`,
 //! `ofproto-dpif-xlate.c`), also where that is odd.
 //!
-//! There is no socket, clock or state here: [`TraceNames`] knows bridges and ports, and a
-//! function of the caller writes datapath actions. What a packet does to the switch, the
-//! caller does ([`TraceAnswer::packet`]).
+//! There is no socket, clock or state here: [`TraceNames`] knows bridges and ports. What a
+//! packet does to the switch, the caller does ([`TraceAnswer::packet`]).
 //!
 //! 1. The walk is the interpreter's own; the narrator only listens.
 //! 2. A text is bounded: what is longer is cut off with a line that says so.
 //!
 //! Open vSwitch follows a packet through its recirculations only where connections are tracked,
 //! and so does this: a packet whose labels are gone ends at `recirc(...)`. A select group names
-//! the bucket that Thalweg's own hash chooses, without scores. No packet takes a slow path here,
-//! so none is told of. A rule keeps no memory of OpenFlow 1.0's actions: `mod_nw_dst` is
-//! `set_field:...->ip_dst`, as it is in Open vSwitch when a controller speaks OpenFlow 1.2.
+//! the bucket that Thalweg's own hash chooses, without scores. The slow path is told of as Open
+//! vSwitch has it; there is none here. A rule keeps no memory of OpenFlow 1.0's actions:
+//! `mod_nw_dst` is `set_field:...->ip_dst`, as it is in Open vSwitch when a controller speaks
+//! OpenFlow 1.2.
 
 mod arguments;
 mod bridge_flow;
@@ -37,7 +37,7 @@ use std::collections::BTreeSet;
 
 use thalweg_packet::{FieldId, Layout, PortId};
 use thalweg_pipeline::text::{PortSpelling, print_megaflow_with_ports};
-use thalweg_pipeline::{Effect, Pipeline, Translation, observe};
+use thalweg_pipeline::{Effect, PacketInReason, Pipeline, observe};
 
 pub use arguments::TraceQuestion;
 pub use connection_state::{ConnectionState, ConnectionStateError};
@@ -48,6 +48,12 @@ use arguments::Switch;
 use flow::TracedFlow;
 use sights::{Narrator, failure_text};
 
+use crate::datapath_text::{ActionWriter, DatapathActions, FieldBits};
+
+/// Said of packets that Open vSwitch's datapath cannot change as asked.
+const SLOW_PATH: &str = "\nThis flow is handled by the userspace slow path because it:\n  \
+                         - Uses action(s) not supported by datapath.";
+
 /// The command that asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TraceCommand {
@@ -55,19 +61,6 @@ pub enum TraceCommand {
     Trace,
     /// `ofproto/trace-packet-out`.
     TracePacketOut,
-}
-
-/// What a packet's walk gives a datapath.
-#[derive(Clone, Copy, Debug)]
-pub struct TracedActions<'a> {
-    /// The result of the walk; its mask is in words of `layout`.
-    pub translation: &'a Translation,
-    /// A layout of all fields.
-    pub layout: &'a Layout,
-    /// The packet's key.
-    pub key: &'a [u64],
-    /// Whether ports are named.
-    pub shows_names: bool,
 }
 
 /// The answer to a trace.
@@ -91,8 +84,7 @@ pub struct TracedPacket {
     pub effects: Vec<Effect>,
 }
 
-/// Reads the arguments of a command and answers it; `datapath_actions` writes the actions of a
-/// datapath.
+/// Reads the arguments of a command and answers it.
 ///
 /// # Errors
 /// If the arguments are not those of the command; the refusal has Open vSwitch's words.
@@ -101,7 +93,6 @@ pub fn trace(
     names: &dyn TraceNames,
     command: TraceCommand,
     arguments: &[String],
-    datapath_actions: &dyn Fn(TracedActions<'_>) -> String,
 ) -> Result<TraceAnswer, TraceRefusal> {
     let layout = full_layout(pipeline);
     let switch = Switch {
@@ -113,7 +104,7 @@ pub fn trace(
         TraceCommand::Trace => TraceQuestion::of_packet(switch, arguments)?,
         TraceCommand::TracePacketOut => TraceQuestion::of_packet_out(switch, arguments)?,
     };
-    Ok(answer(switch, &question, datapath_actions))
+    Ok(answer(switch, &question))
 }
 
 fn full_layout(pipeline: &Pipeline) -> Layout {
@@ -122,11 +113,7 @@ fn full_layout(pipeline: &Pipeline) -> Layout {
     Layout::new(pipeline.fields().clone(), &all).expect("all standard fields fit in a layout")
 }
 
-fn answer(
-    switch: Switch<'_>,
-    question: &TraceQuestion,
-    datapath_actions: &dyn Fn(TracedActions<'_>) -> String,
-) -> TraceAnswer {
+fn answer(switch: Switch<'_>, question: &TraceQuestion) -> TraceAnswer {
     let Switch {
         pipeline,
         names,
@@ -163,19 +150,19 @@ fn answer(
     text += &format!("\nFinal flow: {last}\n");
     let failure = narrator.failure;
     let mask = narrator.examined.mask(&translation, layout, &flow.key);
-    let key = &words[..layout.ingress_words()];
-    let megaflow = print_megaflow_with_ports(layout, key, &mask, ports);
+    let mut mask_words = vec![0; layout.words()];
+    mask.write_words(layout, &mut mask_words);
+    let ingress = layout.ingress_words();
+    let (key, bits) = (&words[..ingress], &mask_words[..ingress]);
+    let megaflow = print_megaflow_with_ports(layout, key, bits, ports);
     text += &format!("Megaflow: {megaflow}\n");
-    let actions = datapath_actions(TracedActions {
-        translation: &translation,
-        layout,
-        key,
-        shows_names: question.shows_names,
-    });
-    text += &format!("Datapath actions: {actions}");
+    let actions = datapath_actions(names, question, &translation.effects, mask);
+    text += &format!("Datapath actions: {}", actions.text);
     if let Some(bound) = failure {
         let why = failure_text(bound);
         text += &format!("\nTranslation failed ({why}), packet is dropped.\n");
+    } else if actions.is_slow {
+        text.push_str(SLOW_PATH);
     }
     let packet = question.frame.clone().map(|frame| TracedPacket {
         in_port: flow.in_port(),
@@ -183,6 +170,57 @@ fn answer(
         effects: without_sends(&translation.effects),
     });
     TraceAnswer { text, packet }
+}
+
+/// The actions of the walk in a datapath.
+fn datapath_actions(
+    names: &dyn TraceNames,
+    question: &TraceQuestion,
+    effects: &[Effect],
+    mask: FieldBits,
+) -> DatapathActions {
+    let port = |port: PortId| match names.port_name(port).filter(|_| question.shows_names) {
+        Some(name) => quoted(&name),
+        None => match names.datapath_number_of(port) {
+            Some(number) => number.to_string(),
+            None => port.to_string(),
+        },
+    };
+    let writer = ActionWriter {
+        ports: &port,
+        recirculations: &|number| names.recirculation(number),
+        senders: &|sender| names.sender(sender),
+    };
+    let mut flow = question.flow.to_datapath_flow();
+    flow.mask = mask;
+    let mut actions = writer.write(&as_of_a_rule(effects), &flow);
+    if question.frame.is_none() {
+        // Without a packet nothing is sent to controllers.
+        actions.text = actions.text.replace("dont_send=0,", "dont_send=1,");
+    }
+    actions
+}
+
+/// The effects as those of a rule: a traced packet-out tells controllers a rule's reason.
+fn as_of_a_rule(effects: &[Effect]) -> Vec<Effect> {
+    let effects = effects.iter().map(|effect| match effect.clone() {
+        Effect::Controller {
+            reason: PacketInReason::PacketOut,
+            max_len_bytes,
+            controller_id,
+            userdata,
+            sender,
+        } => Effect::Controller {
+            reason: PacketInReason::Action,
+            max_len_bytes,
+            controller_id,
+            userdata,
+            sender,
+        },
+        Effect::Clone(nested) => Effect::Clone(as_of_a_rule(&nested).into()),
+        other => other,
+    });
+    effects.collect()
 }
 
 /// The effects without those that send the packet or look it up again.

@@ -72,7 +72,7 @@ impl DatapathFlow {
     }
 
     /// Covers what Open vSwitch always compares.
-    pub(super) fn cover(&mut self) {
+    pub(crate) fn cover(&mut self) {
         let compares = |fields: &[FieldId]| fields.iter().any(|field| self.mask.get(*field) != 0);
         let transports = [
             f::PRESENT_TCP,

@@ -9,11 +9,28 @@
 use thalweg_packet::{FieldId, Layout, standard as f};
 use thalweg_pipeline::{Action, Output, SeenFields, Sight, Subfield, Translation};
 
-use crate::datapath_text::FieldBits;
+use crate::datapath_text::{DatapathFlow, FieldBits};
 
 const TAG_ID: u128 = 0x1fff;
 const TAG_PRIORITY: u128 = 0xf000;
 const BROADCAST: u128 = 0xffff_ffff_ffff;
+
+/// The fields that say whether there is a header.
+const HEADERS: [FieldId; 13] = [
+    f::PRESENT_MPLS,
+    f::PRESENT_ARP,
+    f::PRESENT_IPV4,
+    f::PRESENT_IPV6,
+    f::PRESENT_IPV6_CHAIN,
+    f::PRESENT_TCP,
+    f::PRESENT_UDP,
+    f::PRESENT_SCTP,
+    f::PRESENT_ICMPV4,
+    f::PRESENT_ICMPV6,
+    f::PRESENT_ND,
+    f::PRESENT_ND_SLL,
+    f::PRESENT_ND_TLL,
+];
 
 /// The bits that actions examine in Open vSwitch.
 #[derive(Debug, Default)]
@@ -168,34 +185,56 @@ impl Examined {
         self.bits.set(field, before | bits);
     }
 
-    /// The whole mask of a walk with this result, for a packet with this key, in the words of
-    /// the layout.
+    /// The whole mask of a walk with this result, for a packet with this key.
     pub(super) fn mask(
         mut self,
         translation: &Translation,
         layout: &Layout,
         key: &FieldBits,
-    ) -> Vec<u64> {
+    ) -> FieldBits {
         self.add_words(layout, &translation.mask);
         for step in translation.trace.steps() {
             self.add_words(layout, step.examined);
             for (field, bits) in layout.fields_in(step.searched) {
-                self.add(
-                    field,
-                    widened(field, bits, layout.descriptor(field).width_bits),
-                );
+                self.add(field, widened(field, bits));
             }
         }
-        self.add_always(key);
-        self.replace_guards(key);
-        let mut words = vec![0; layout.words()];
-        for (field, bits) in self.bits.iter() {
-            if layout.descriptor(field).is_ingress() && has_field(field, key) {
-                layout.set(&mut words, field, bits);
-            }
+        let has_tag = self.bits.get(f::VLAN_TCI) != 0;
+        self.add_discovery(key);
+        let mut flow = DatapathFlow::default();
+        (flow.key, flow.mask) = (key.clone(), self.bits);
+        flow.cover();
+        let mut bits = flow.mask;
+        if !has_tag {
+            // A datapath's flow names the tag of a packet that has one; a trace need not.
+            bits.set(f::VLAN_TCI, 0);
         }
-        words.truncate(layout.ingress_words());
-        words
+        let mut implied = key.clone();
+        implied.derive();
+        let is_shown = |field| match field {
+            f::IP_TTL_ABOVE_1 => false,
+            // Headers that the kind of packet implies; one that is cut off stays.
+            _ if HEADERS.contains(&field) => implied.get(field) != key.get(field),
+            _ => layout.descriptor(field).is_ingress() && has_field(field, key),
+        };
+        let mut shown = FieldBits::default();
+        for (field, bits) in bits.iter().filter(|(field, _)| is_shown(*field)) {
+            shown.set(field, bits);
+        }
+        shown
+    }
+
+    /// Neighbour discovery is a kind of ICMPv6.
+    fn add_discovery(&mut self, key: &FieldBits) {
+        let discovery = [f::PRESENT_ND, f::PRESENT_ND_SLL, f::PRESENT_ND_TLL];
+        let is_read = discovery.iter().any(|field| self.bits.get(*field) != 0);
+        if is_read && is_ip(key) {
+            self.add(f::IP_PROTO, 0xff);
+        }
+        if is_read && key.get(f::PRESENT_ICMPV6) != 0 {
+            self.add(f::ICMP_TYPE, 0xff);
+            self.add(f::ICMP_CODE, 0xff);
+        }
     }
 
     fn add_words(&mut self, layout: &Layout, words: &[u64]) {
@@ -204,80 +243,19 @@ impl Examined {
         }
         self.before.clear();
     }
-
-    /// Adds what is examined of every packet.
-    fn add_always(&mut self, key: &FieldBits) {
-        self.add(f::IN_PORT, u32::MAX.into());
-        self.add(f::ETH_TYPE, 0xffff);
-        if is_ip(key) {
-            self.add(f::IP_FRAG, 3);
-        }
-        for tag in [f::VLAN_TCI, f::VLAN_TCI_INNER] {
-            if self.bits.get(tag) != 0 {
-                self.add(tag, f::VLAN_PRESENT.into());
-            }
-        }
-    }
-
-    /// Replaces bits that only Thalweg has by the fields that they follow from.
-    fn replace_guards(&mut self, key: &FieldBits) {
-        if self.bits.get(f::IP_TTL_ABOVE_1) != 0 {
-            self.bits.set(f::IP_TTL_ABOVE_1, 0);
-            self.add(f::IP_TTL, 0xff);
-        }
-        let transport = [
-            f::PRESENT_TCP,
-            f::PRESENT_UDP,
-            f::PRESENT_SCTP,
-            f::PRESENT_ICMPV4,
-            f::PRESENT_ICMPV6,
-            f::PRESENT_ND,
-            f::PRESENT_ND_SLL,
-            f::PRESENT_ND_TLL,
-        ];
-        let reads_any = |examined: &Examined, fields: &[FieldId]| {
-            fields.iter().any(|field| examined.bits.get(*field) != 0)
-        };
-        if is_ip(key) && reads_any(self, &transport) {
-            self.add(f::IP_PROTO, 0xff);
-        }
-        let discovery = [f::PRESENT_ND, f::PRESENT_ND_SLL, f::PRESENT_ND_TLL];
-        if key.get(f::PRESENT_ICMPV6) != 0 && reads_any(self, &discovery) {
-            self.add(f::ICMP_TYPE, 0xff);
-            self.add(f::ICMP_CODE, 0xff);
-        }
-        // Headers that the kind of packet implies; one that is cut off stays.
-        let mut implied = key.clone();
-        implied.derive();
-        let network = [
-            f::PRESENT_MPLS,
-            f::PRESENT_ARP,
-            f::PRESENT_IPV4,
-            f::PRESENT_IPV6,
-            f::PRESENT_IPV6_CHAIN,
-        ];
-        for header in network.into_iter().chain(transport) {
-            if implied.get(header) == key.get(header) {
-                self.bits.set(header, 0);
-            }
-        }
-    }
 }
 
 /// The bits that Open vSwitch examines in a lookup that needs these: it has prefixes of
-/// addresses and ports, but other fields only as rules match them.
-fn widened(field: FieldId, bits: u128, width_bits: u16) -> u128 {
+/// addresses and ports, but Ethernet addresses and tags only as rules match them.
+fn widened(field: FieldId, bits: u128) -> u128 {
     const MULTICAST: u128 = 1 << 40;
-    let whole = u128::MAX >> (128 - width_bits);
     match field {
-        f::ETH_SRC | f::ETH_DST if bits == MULTICAST => bits,
+        f::ETH_SRC | f::ETH_DST if bits != MULTICAST => BROADCAST,
         f::VLAN_TCI | f::VLAN_TCI_INNER => {
             let part = |mask: u128| if bits & mask != 0 { mask } else { 0 };
             bits | part(0x0fff) | part(0xe000)
         }
-        f::IP_SRC | f::IP_DST | f::IPV6_SRC | f::IPV6_DST | f::ND_TARGET => bits,
-        f::TP_SRC | f::TP_DST | f::TCP_FLAGS | f::ARP_SPA | f::ARP_TPA | f::TUN_ID => bits,
-        _ => whole,
+        _ => bits,
     }
 }
 

@@ -1,7 +1,7 @@
 //! How a trace finds bridges and ports, and what it calls them.
 
 use thalweg_packet::PortId;
-use thalweg_pipeline::BridgeId;
+use thalweg_pipeline::{BridgeId, Sender};
 
 /// Finds bridges and ports by their names, and names them.
 pub trait TraceNames {
@@ -26,4 +26,17 @@ pub trait TraceNames {
 
     /// The datapath's number of the port with this name.
     fn datapath_number(&self, name: &str) -> Option<u32>;
+
+    /// The datapath's number of a bridge's port.
+    fn datapath_number_of(&self, port: PortId) -> Option<u32>;
+
+    /// The datapath's number of a frozen walk, given the walk's own, from 0.
+    fn recirculation(&self, number: u32) -> u32 {
+        number + 1
+    }
+
+    /// The datapath's number of the state that is sent to a controller.
+    fn sender(&self, _sender: Option<&Sender>) -> u32 {
+        1
+    }
 }

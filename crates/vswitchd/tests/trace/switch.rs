@@ -1,7 +1,7 @@
 //! Two bridges with a patch between them, as traces ask about them.
 
 use thalweg_packet::{Instant, PortId};
-use thalweg_pipeline::text::{parse_rules, print_effects};
+use thalweg_pipeline::text::parse_rules;
 use thalweg_pipeline::{BridgeId, Change, Config, Miss, Misses, Operation, Pipeline, PortState};
 use thalweg_vswitchd::trace::{TraceAnswer, TraceCommand, TraceNames, TraceRefusal, trace};
 
@@ -70,6 +70,12 @@ impl TraceNames for Names {
         let port = PORTS.into_iter().find(|port| port.0 == name)?;
         Some(port.3).filter(|number| *number != 0)
     }
+
+    fn datapath_number_of(&self, port: PortId) -> Option<u32> {
+        let mut ports = PORTS.into_iter();
+        let found = ports.find(|known| known.1.port(known.2) == port)?;
+        Some(found.3)
+    }
 }
 
 impl Bridges {
@@ -128,10 +134,6 @@ impl Bridges {
             _ => TraceCommand::TracePacketOut,
         };
         let arguments: Vec<String> = words.collect();
-        trace(&self.pipeline, &Names, command, &arguments, &|actions| {
-            let mask = &actions.translation.mask;
-            let effects = &actions.translation.effects;
-            print_effects(effects, actions.layout, actions.key, mask)
-        })
+        trace(&self.pipeline, &Names, command, &arguments)
     }
 }

@@ -6,8 +6,7 @@ use thalweg_pipeline::BridgeId;
 use super::Entry;
 use crate::bridges::{Bridges, datapath_of};
 use crate::daemon::Daemon;
-use crate::datapath_text::{ActionWriter, DatapathFlow};
-use crate::trace::{TraceCommand, TraceNames, TracedActions, trace};
+use crate::trace::{TraceCommand, TraceNames, trace};
 use crate::unixctl::ControlCommand;
 
 /// As many as Open vSwitch takes.
@@ -50,8 +49,7 @@ fn answer(
 ) -> Result<String, String> {
     let bridges = &daemon.bridges;
     let pipeline = daemon.switch.pipeline();
-    let actions = |walk: TracedActions<'_>| actions_text(bridges, walk);
-    let answered = trace(&pipeline, bridges, command, arguments, &actions);
+    let answered = trace(&pipeline, bridges, command, arguments);
     drop(pipeline);
     let answer = answered.map_err(|refusal| refusal.to_string())?;
     if let Some(packet) = answer.packet {
@@ -60,33 +58,6 @@ fn answer(
         daemon.hurry();
     }
     Ok(answer.text)
-}
-
-/// What a datapath does with the packets of a walk.
-fn actions_text(bridges: &Bridges, walk: TracedActions<'_>) -> String {
-    let flow = DatapathFlow::of_entry(walk.layout, walk.key, &walk.translation.mask);
-    let ports = |port| bridges.datapath_port(port, walk.shows_names);
-    let writer = ActionWriter {
-        ports: &ports,
-        recirculations: &|number| number,
-        senders: &|_| 0,
-    };
-    writer.write(&walk.translation.effects, &flow).text
-}
-
-impl Bridges {
-    /// A port as datapath flows have it: its number in the datapath, or its name.
-    pub(super) fn datapath_port(&self, port: PortId, shows_names: bool) -> String {
-        let found = self.port(port);
-        let number = found.and_then(|(_, interface)| interface.datapath_number);
-        match found {
-            Some((name, _)) if shows_names => name.to_owned(),
-            _ => number.map_or_else(
-                || (port.0 & 0xffff).to_string(),
-                |number| number.to_string(),
-            ),
-        }
-    }
 }
 
 impl TraceNames for Bridges {
@@ -132,5 +103,9 @@ impl TraceNames for Bridges {
 
     fn datapath_number(&self, name: &str) -> Option<u32> {
         self.interface(name)?.1.datapath_number
+    }
+
+    fn datapath_number_of(&self, port: PortId) -> Option<u32> {
+        Bridges::port(self, port)?.1.datapath_number
     }
 }
