@@ -257,7 +257,8 @@ impl<const W: usize> Core<W> {
             is_recent: false,
             mark: Mark::Unmarked,
         };
-        let id = self.entries.insert(*flow.key, entry);
+        // What its packets count is known by their rules alone.
+        let id = self.entries.insert(*flow.key, entry, 0);
         self.megaflow.insert(id, &self.entries);
         self.microflow
             .put(place, flow.hash, flow.key, id, &self.entries);

@@ -282,7 +282,7 @@ impl<const W: usize> Core<W> {
         }
         self.search(packets, &mut burst);
         let port = packets.first().map_or(0, |packet| packet.in_port().0);
-        self.answer(&mut burst, port, now, pipeline);
+        self.answer(packets, &mut burst, port, now, pipeline);
         for (index, packet) in packets.drain(..).enumerate() {
             match burst.found[index] {
                 Some(id) => self.execute(packet, &burst.headers[index], id, now, outbox),
@@ -424,12 +424,19 @@ impl<const W: usize> Core<W> {
     }
 
     /// Gets answers from the interpreter for packets that no cache could answer.
-    fn answer(&mut self, burst: &mut Burst<W>, port: u32, now: Instant, pipeline: &Gate<Pipeline>) {
+    fn answer(
+        &mut self,
+        packets: &[Packet],
+        burst: &mut Burst<W>,
+        port: u32,
+        now: Instant,
+        pipeline: &Gate<Pipeline>,
+    ) {
         if burst.found.iter().all(Option::is_some) {
             return;
         }
         let pipeline = pipeline.read();
-        for index in 0..burst.found.len() {
+        for (index, packet) in packets.iter().enumerate() {
             if burst.found[index].is_some() {
                 continue;
             }
@@ -444,7 +451,8 @@ impl<const W: usize> Core<W> {
                 None => {
                     self.statistics.upcalls += 1;
                     let hash = burst.hashes[index];
-                    self.upcall(key, Arrival { port, hash }, now, &pipeline)
+                    let bytes = packet.original_len() as u32;
+                    self.upcall(key, Arrival { port, hash, bytes }, now, &pipeline)
                 }
             };
             match answer {

@@ -99,6 +99,10 @@ pub struct EntryView {
     pub rules: Vec<RuleId>,
     /// Counts not yet gathered.
     pub counters: Counters,
+    /// All that its packets have counted since it was made, the first among them.
+    pub lifetime: Counters,
+    /// The length of the packet for which it was made.
+    pub first_bytes: u32,
     /// When it was last used.
     pub used_at: Instant,
     /// Whether packets of some port are searched under its mask; otherwise only a walk finds
@@ -396,7 +400,14 @@ impl Datapath {
 
     /// The entries of the wildcard cache.
     pub fn entries(&self) -> Vec<EntryView> {
-        with_core!(&self.core, core => core.entries.ids().map(|id| core.view(id)).collect())
+        self.some_entries(usize::MAX)
+    }
+
+    /// Entries of the wildcard cache, by their numbers, at most `limit` of them.
+    pub fn some_entries(&self, limit: usize) -> Vec<EntryView> {
+        with_core!(&self.core, core => {
+            core.entries.ids().take(limit).map(|id| core.view(id)).collect()
+        })
     }
 }
 
@@ -437,8 +448,13 @@ impl<const W: usize> Core<W> {
             Program::Send(port) => vec![thalweg_pipeline::Effect::Output(*port)],
             Program::Run(effects) => effects.to_vec(),
         };
+        let lifetime = self.entries.lifetime(id);
+        let mut counted = lifetime.taken;
+        counted.add(entry.counters);
         EntryView {
             id,
+            lifetime: counted,
+            first_bytes: lifetime.first_bytes,
             key: self.entries.key(id)[..ingress].to_vec(),
             mask: self.megaflow.mask(entry.subtable)[..ingress].to_vec(),
             effects,

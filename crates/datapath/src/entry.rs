@@ -176,11 +176,21 @@ const _: () = assert!(std::mem::size_of::<Entry>() == 64);
 /// Marks a slot without an entry.
 pub(crate) const NO_SUBTABLE: u32 = u32::MAX;
 
+/// All that an entry has counted since it was made; not read when packets pass.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Lifetime {
+    /// What was taken from the entry's own counters.
+    pub(crate) taken: Counters,
+    /// The length of the packet for which it was made.
+    pub(crate) first_bytes: u32,
+}
+
 /// Entries by number, with their keys of `W` words.
 #[derive(Debug)]
 pub(crate) struct Entries<const W: usize> {
     hot: Vec<Entry>,
     keys: Vec<[u64; W]>,
+    lifetimes: Vec<Lifetime>,
     free: Vec<EntryId>,
     /// The position of the second-chance hand.
     hand: usize,
@@ -196,6 +206,7 @@ impl<const W: usize> Entries<W> {
         Entries {
             hot: Vec::new(),
             keys: Vec::new(),
+            lifetimes: Vec::new(),
             free: Vec::new(),
             hand: 0,
             count: 0,
@@ -300,21 +311,39 @@ impl<const W: usize> Entries<W> {
         thalweg_classifier::simd::prefetch(&self.keys, id.0 as usize);
     }
 
-    /// Adds an entry, with a new generation.
-    pub(crate) fn insert(&mut self, key: [u64; W], mut entry: Entry) -> EntryId {
+    /// Takes what an entry has counted since this was last called.
+    pub(crate) fn take_counters(&mut self, id: EntryId) -> Counters {
+        let counters = std::mem::take(&mut self.get_mut(id).counters);
+        self.lifetimes[id.0 as usize].taken.add(counters);
+        counters
+    }
+
+    /// All that an entry has counted since it was made, without what its counters have.
+    pub(crate) fn lifetime(&self, id: EntryId) -> Lifetime {
+        self.lifetimes[id.0 as usize]
+    }
+
+    /// Adds an entry made for a packet of `first_bytes` bytes, with a new generation.
+    pub(crate) fn insert(&mut self, key: [u64; W], mut entry: Entry, first_bytes: u32) -> EntryId {
         self.count += 1;
+        let lifetime = Lifetime {
+            taken: Counters::default(),
+            first_bytes,
+        };
         match self.free.pop() {
             Some(id) => {
                 let place = id.0 as usize;
                 entry.generation = self.hot[place].generation.wrapping_add(1);
                 self.hot[place] = entry;
                 self.keys[place] = key;
+                self.lifetimes[place] = lifetime;
                 id
             }
             None => {
                 entry.generation = 0;
                 self.hot.push(entry);
                 self.keys.push(key);
+                self.lifetimes.push(lifetime);
                 EntryId(self.hot.len() as u32 - 1)
             }
         }
@@ -374,11 +403,14 @@ impl<const W: usize> Entries<W> {
     pub(crate) fn memory_bytes(&self) -> usize {
         self.hot.capacity() * std::mem::size_of::<Entry>()
             + self.keys.capacity() * std::mem::size_of::<[u64; W]>()
+            + self.lifetimes.capacity() * std::mem::size_of::<Lifetime>()
             + self.free.capacity() * std::mem::size_of::<EntryId>()
     }
 
     /// Bytes of memory per entry.
     pub(crate) const fn bytes_each() -> usize {
-        std::mem::size_of::<Entry>() + std::mem::size_of::<[u64; W]>()
+        std::mem::size_of::<Entry>()
+            + std::mem::size_of::<[u64; W]>()
+            + std::mem::size_of::<Lifetime>()
     }
 }

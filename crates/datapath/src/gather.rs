@@ -20,8 +20,8 @@ impl<const W: usize> Core<W> {
     /// Moves an entry's counts to the ledger.
     fn gather_one(&mut self, id: EntryId) {
         let is_old = self.are_others_old || self.entries.is_refused(id);
-        let entry = self.entries.get_mut(id);
-        let counters = std::mem::take(&mut entry.counters);
+        let counters = self.entries.take_counters(id);
+        let entry = self.entries.get(id);
         let ledger = match is_old {
             true => &mut self.ledger_before,
             false => &mut self.ledger,

@@ -15,6 +15,7 @@ mod doorbell;
 mod engine;
 mod exchange;
 mod long_work;
+mod megaflows;
 mod message;
 mod openflow;
 mod p4;
@@ -42,6 +43,7 @@ pub use audit::Audit;
 pub use clock::Clock;
 pub use engine::{Config, Engine, EngineError, Step, Update};
 pub use long_work::{LongWork, LongWorkStatistics};
+pub use megaflows::{MegaflowReport, Megaflows};
 pub use message::PacketIn;
 pub use openflow::{OpenFlowCounters, OpenFlowIdentity, OpenFlowPlane, OpenFlowTable};
 pub use p4::{

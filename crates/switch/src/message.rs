@@ -10,8 +10,8 @@
 use std::sync::Arc;
 
 use thalweg_datapath::{
-    BuiltIndex, CacheChoice, CacheOwner, Findings, IndexJob, Ledger, Requests, Statistics, Walks,
-    Work,
+    BuiltIndex, CacheChoice, CacheOwner, EntryView, Findings, IndexJob, Ledger, Requests,
+    Statistics, Walks, Work,
 };
 use thalweg_io::{PortCounters, PortStatus};
 use thalweg_packet::{Instant, PortId};
@@ -41,6 +41,8 @@ pub(crate) enum Command {
     Flush,
     /// Report the counts for these rules.
     Count(Arc<Vec<RuleId>>),
+    /// Report the entries of its wildcard cache, at most this number.
+    Megaflows(usize),
     /// Report whether these rules were used after these times.
     Uses(Arc<Vec<(RuleId, Instant)>>),
     /// Take over a port, at this place.
@@ -72,6 +74,8 @@ pub(crate) enum Answer {
     Report(Box<Report>),
     /// The requested counts.
     Counted(Ledger),
+    /// The worker's number, and the requested entries.
+    Megaflows(usize, Vec<EntryView>),
     /// For each rule: a use, if there was one.
     Used(Vec<Option<Instant>>),
 }

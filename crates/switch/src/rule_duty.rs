@@ -325,14 +325,11 @@ impl RuleDuty {
                 let uses = self.datapath.uses_since(&rules);
                 self.answer(Answer::Used(uses));
             }
-            Command::Hold => {
-                self.answer(Answer::Done);
-                // Invariant 2.
-                return match self.channels.commands.recv() {
-                    Ok(command) => self.follow_command(command, ports),
-                    Err(_) => false,
-                };
+            Command::Megaflows(limit) => {
+                let entries = self.datapath.some_entries(limit);
+                self.answer(Answer::Megaflows(self.number, entries));
             }
+            Command::Hold => return self.hold(ports),
             Command::Release => self.answer(Answer::Done),
             Command::Drain => {
                 self.drain(ports);
@@ -367,15 +364,29 @@ impl RuleDuty {
                 self.gather(ports);
             }
             Command::Stop => {
-                self.drain(ports);
-                self.datapath.gather_slice(0, u32::MAX);
-                self.report(ports);
-                // Invariant 5.
-                while self.channels.commands.recv().is_ok() {}
+                self.stop(ports);
                 return false;
             }
         }
         true
+    }
+
+    /// Waits for the next command, and obeys it; returns false at the end.
+    fn hold(&mut self, ports: &mut Ports) -> bool {
+        self.answer(Answer::Done);
+        // Invariant 2.
+        match self.channels.commands.recv() {
+            Ok(command) => self.follow_command(command, ports),
+            Err(_) => false,
+        }
+    }
+
+    fn stop(&mut self, ports: &mut Ports) {
+        self.drain(ports);
+        self.datapath.gather_slice(0, u32::MAX);
+        self.report(ports);
+        // Invariant 5.
+        while self.channels.commands.recv().is_ok() {}
     }
 
     /// Does a slice of following a change.

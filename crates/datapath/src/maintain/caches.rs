@@ -114,8 +114,8 @@ impl<const W: usize> Caches for Core<W> {
     }
 
     fn settle(&mut self, id: EntryId) {
-        let entry = self.entries.get_mut(id);
-        let counters = std::mem::take(&mut entry.counters);
+        let counters = self.entries.take_counters(id);
+        let entry = self.entries.get(id);
         self.ledger_before
             .add(&entry.credits, counters, entry.used_at);
     }
@@ -210,7 +210,8 @@ impl<const W: usize> Core<W> {
             return Outcome::Unchanged;
         }
         // Invariant 2.
-        let counters = std::mem::take(&mut entry.counters);
+        let counters = self.entries.take_counters(id);
+        let entry = self.entries.get(id);
         self.ledger_before
             .add(&entry.credits, counters, entry.used_at);
         let credits = self.credits.share(content.credits);
