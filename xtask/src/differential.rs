@@ -230,3 +230,5 @@ impl File<'_> {
 
 #[cfg(all(test, feature = "privileged-tests"))]
 mod tests;
+#[cfg(test)]
+mod written;

@@ -207,7 +207,8 @@ pub(super) struct Pass {
     pub(super) walk: Translation,
 }
 
-fn answer_of(outbox: Outbox) -> Answer {
+/// The packets that left.
+pub(super) fn answer_of(outbox: Outbox) -> Answer {
     let sent = outbox.sent.into_iter();
     let sent = sent.map(|(port, packet)| (port.0, packet.bytes().to_vec()));
     let to_controller = outbox.to_controller.into_iter();

@@ -168,14 +168,22 @@ impl Ours {
         FieldBits::read_words(narrow, &walk.mask).write_words(&self.layout, &mut wide_mask);
         wide_mask.truncate(wide_key.len());
         [
-            written(&self.layout, (&wide_key, &wide_mask), &walk.effects),
-            written(narrow, (&key, &walk.mask), &walk.effects),
+            written(
+                (&self.layout, frame),
+                (&wide_key, &wide_mask),
+                &walk.effects,
+            ),
+            written((narrow, frame), (&key, &walk.mask), &walk.effects),
         ]
     }
 }
 
-fn written(layout: &Layout, (key, mask): (&[u64], &[u64]), effects: &[Effect]) -> (String, String) {
-    let mut flow = DatapathFlow::of_entry(layout, key, mask);
+fn written(
+    (layout, frame): (&Layout, &[u8]),
+    (key, mask): (&[u64], &[u64]),
+    effects: &[Effect],
+) -> (String, String) {
+    let mut flow = DatapathFlow::of_entry(layout, key, mask).with_tags_of(frame);
     let writer = ActionWriter {
         ports: &number,
         recirculations: &|_| 1,
@@ -304,10 +312,8 @@ const CASES: &[(&str, &str, &[&str])] = &[
     ("table=0,priority=0,actions=controller\n", "", &[UDP]),
 ];
 
-/// The numbers of frozen states are those of each switch, and a key here does not know the
-/// kind of its tags.
+/// The numbers of frozen states are those of each switch.
 fn comparable(flow: &str, actions: &str) -> (String, String) {
-    let flow = flow.replace("eth_type(0x88a8)", "eth_type(0x8100)");
     let mut parts = actions.split(",recirc_id=");
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -315,7 +321,7 @@ fn comparable(flow: &str, actions: &str) -> (String, String) {
         text += ",recirc_id=N";
         text += rest;
     }
-    (flow, text)
+    (flow.to_owned(), text)
 }
 
 /// What this switch would cache is written as what Open vSwitch does cache.

@@ -365,6 +365,16 @@ impl Commit {
         let ether_type = self.flow.ether_type;
         let pairs = base.iter().rev().zip(flow.iter().rev());
         let mut common = pairs.take_while(|(base, flow)| base == flow).count();
+        let is_same = common == base.len() && common == flow.len();
+        if is_same && self.base.ether_type != ether_type {
+            // No action writes a type alone; a label that comes and goes does.
+            let bottom = u32::from(base.is_empty());
+            let members = label(bottom << 8 | 64);
+            self.texts
+                .push(format!("push_mpls({members},eth_type=0x8847)"));
+            self.texts
+                .push(format!("pop_mpls(eth_type={ether_type:#x})"));
+        }
         while base.len() > common {
             if base.len() == common + 1 && flow.len() > common {
                 base[0] = flow[flow.len() - base.len()];

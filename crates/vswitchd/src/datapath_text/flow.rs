@@ -3,7 +3,7 @@
 use thalweg_packet::{FieldId, Layout, standard as f};
 
 use super::attribute::{
-    ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, is_arp, is_mpls, is_neighbor_discovery, ones,
+    ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, is_arp, is_mpls, is_neighbor_discovery, is_tag, ones,
 };
 
 /// The number of standard fields.
@@ -64,6 +64,23 @@ impl DatapathFlow {
         };
         flow.cover();
         flow
+    }
+
+    /// The same flow with the types of the tags of a packet of it, which a key does not have:
+    /// tags of unknown types are taken for customers' (0x8100).
+    #[must_use]
+    pub fn with_tags_of(mut self, frame: &[u8]) -> DatapathFlow {
+        for (place, tag_type) in self.tag_types.iter_mut().enumerate() {
+            let at = 12 + 4 * place;
+            let found = frame
+                .get(at..at + 2)
+                .map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
+            match found.filter(|found| is_tag(*found)) {
+                Some(found) => *tag_type = found,
+                None => break,
+            }
+        }
+        self
     }
 
     /// Whether the value of a field is known.

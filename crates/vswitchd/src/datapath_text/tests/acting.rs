@@ -188,6 +188,13 @@ fn labels_are_popped_pushed_and_set() {
         &[pop(0x8847), output(2)],
         "pop_mpls(eth_type=0x8847),2",
     );
+    // A type that is left behind.
+    actions(
+        UDP,
+        &[push(0x140), pop(0x86dd), output(2)],
+        "push_mpls(label=0,tc=0,ttl=64,bos=1,eth_type=0x8847),pop_mpls(eth_type=0x86dd),2",
+    );
+    actions(UDP, &[push(0x140), pop(0x0800), output(2)], "2");
     actions(
         LABELLED,
         &[pop(0x8847), pop(0x0800), Effect::Recirculate(1)],

@@ -197,6 +197,20 @@ fn an_entry_shows_what_open_vswitch_always_compares() {
 }
 
 #[test]
+fn the_types_of_tags_are_those_of_a_packet() {
+    let frame = [&[0; 12][..], &[0x88, 0xa8, 0, 9, 0x81, 0, 0, 3, 8, 6]].concat();
+    assert_eq!(
+        read("eth()").with_tags_of(&frame).tag_types,
+        [0x88a8, 0x8100]
+    );
+    assert_eq!(
+        read("eth()").with_tags_of(&frame[..17]).tag_types,
+        [0x88a8, 0]
+    );
+    assert_eq!(read("eth()").with_tags_of(&[0; 60]).tag_types, [0, 0]);
+}
+
+#[test]
 fn what_a_layout_lacks_is_not_shown() {
     let layout = layout_of(&[f::IN_PORT, f::ETH_DST]);
     let shown = entry(&layout, TCP, &[(f::ETH_DST, 0xffff_ffff_ffff)]);
