@@ -18,6 +18,7 @@ mod device;
 mod follow;
 mod report;
 mod serve;
+mod vlans;
 mod wanted;
 
 use std::collections::BTreeMap;
@@ -27,7 +28,7 @@ use thalweg_control::openflow::{ControllerStatus, OpenFlowServer};
 use thalweg_ovsdb::Uuid;
 use thalweg_packet::PortId;
 use thalweg_packet::wire::MacAddress;
-use thalweg_pipeline::BridgeId;
+use thalweg_pipeline::{BridgeId, PortVlans};
 
 pub(crate) use device::{DeviceKind, Dummies};
 pub(crate) use report::Report;
@@ -47,6 +48,8 @@ pub(crate) struct Bridge {
     pub(crate) mac: MacAddress,
     /// Where its address comes from if the database gives none.
     default_mac: MacAddress,
+    /// Whether it forwards what is for the link only.
+    forwards_bpdus: bool,
     pub(crate) interfaces: BTreeMap<String, Interface>,
     /// The last number that was given to a port without one.
     last_number: u16,
@@ -70,6 +73,8 @@ pub(crate) struct Interface {
     /// Its number in the datapath; patches have none.
     pub(crate) datapath_number: Option<u32>,
     pub(crate) device: Option<Device>,
+    /// What it does with VLANs, as far as the switch was told.
+    vlans: PortVlans,
     /// The other end, if it is a patch whose other end exists.
     pub(crate) peer: Option<PortId>,
     /// Why it has no device.

@@ -8,14 +8,16 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use thalweg_packet::PortId;
 use thalweg_packet::wire::MacAddress;
+use thalweg_pipeline::{Change, Operation, PortVlans};
 use thalweg_switch::{PortIdentity, Switch};
 
 use super::serve::tables;
 use super::wanted::{WantedBridge, WantedInterface};
-use super::{Bridge, Bridges, DeviceKind, Interface, LOCAL};
+use super::{Bridge, Bridges, DeviceKind, Interface, LOCAL, vlans};
 
 /// What [`Bridges::follow`] did, and what went wrong, to be logged.
 #[derive(Debug)]
@@ -55,6 +57,7 @@ impl Bridges {
             }
         }
         self.join_patches(switch);
+        complaints.extend(self.set_vlans(wanted, switch).err());
         for bridge in wanted.values() {
             self.set_address(bridge, switch);
             let before = self
@@ -148,6 +151,7 @@ impl Bridges {
             datapath_id: 0,
             mac: wanted.hwaddr.unwrap_or(default_mac),
             default_mac,
+            forwards_bpdus: false,
             interfaces: BTreeMap::new(),
             last_number: 0,
             openflow: wanted.openflow.clone(),
@@ -183,6 +187,7 @@ impl Bridges {
             number: None,
             datapath_number: None,
             device: None,
+            vlans: PortVlans::default(),
             peer: None,
             error: None,
         };
@@ -213,6 +218,38 @@ impl Bridges {
         interface.error = added.as_ref().err().cloned();
         bridge.interfaces.insert(wanted.name.clone(), interface);
         added.map_err(|error| format!("{}: {error}", wanted.name))
+    }
+
+    /// Sets what ports do with VLANs, and bridges with what is for the link only, in one change.
+    fn set_vlans(
+        &mut self,
+        wanted: &BTreeMap<String, WantedBridge>,
+        switch: &mut Switch,
+    ) -> Result<(), String> {
+        let mut operations = Vec::new();
+        for (name, bridge) in &mut self.by_name {
+            let forwards = wanted.get(name).is_some_and(|wanted| wanted.forwards_bpdus);
+            if bridge.forwards_bpdus != forwards {
+                bridge.forwards_bpdus = forwards;
+                operations.push(Operation::SetForwardsBpdus(bridge.id, forwards));
+            }
+            let id = bridge.id;
+            for interface in bridge.interfaces.values_mut() {
+                let Some(number) = interface.number else {
+                    continue;
+                };
+                let vlans = vlans::read(&interface.wanted.port);
+                if vlans != interface.vlans {
+                    interface.vlans.clone_from(&vlans);
+                    operations.push(Operation::SetPortVlans(id.port(number), Arc::new(vlans)));
+                }
+            }
+        }
+        if operations.is_empty() {
+            return Ok(());
+        }
+        let applied = switch.apply(&Change { operations });
+        applied.map(drop).map_err(|error| error.to_string())
     }
 
     /// Joins patches whose options name each other, and parts the others.

@@ -26,6 +26,8 @@ pub(crate) struct WantedBridge {
     pub(crate) datapath_id: Option<u64>,
     pub(crate) hwaddr: Option<MacAddress>,
     pub(crate) description: Option<String>,
+    /// Whether it forwards what is for the link only.
+    pub(crate) forwards_bpdus: bool,
     /// Stations that are silent for this long are forgotten.
     pub(crate) station_aging: Duration,
     pub(crate) openflow: WantedOpenFlow,
@@ -138,6 +140,7 @@ fn read_bridge(
         datapath_id,
         hwaddr,
         description: config.get("dp-desc").map(str::to_owned),
+        forwards_bpdus: config.get("forward-bpdu") == Some("true"),
         station_aging: station_aging(&config),
         openflow: WantedOpenFlow {
             versions: versions(row, &name, complaints),

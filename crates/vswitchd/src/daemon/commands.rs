@@ -2,6 +2,7 @@
 
 mod datapath;
 mod dummy;
+mod flows;
 mod process;
 mod trace;
 
@@ -16,9 +17,10 @@ type Handler = fn(&mut Daemon, &[String]) -> Result<String, String>;
 type Entry = (ControlCommand, Handler);
 
 /// All commands but those of the log.
-const TABLES: [&[Entry]; 4] = [
+const TABLES: [&[Entry]; 5] = [
     datapath::COMMANDS,
     dummy::COMMANDS,
+    flows::COMMANDS,
     process::COMMANDS,
     trace::COMMANDS,
 ];
