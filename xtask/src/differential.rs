@@ -1,7 +1,7 @@
 //! `cargo xtask differential`: compares our answers with those of the real Open vSwitch.
 //!
 //! ```text
-//!   for each file of random rules, loaded into both switches:
+//!   for each file of random rules, loaded into both switches, with a mode for fragments:
 //!     for each random or hostile packet:
 //!       ours = our interpreter's effects, run on the packet's bytes
 //!       theirs = the datapath actions of `ofproto/trace`, run on the packet's bytes
@@ -39,7 +39,7 @@ use std::time::Instant;
 use anyhow::Context;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
-use thalweg_pipeline::Translation;
+use thalweg_pipeline::{FragmentMode, Translation};
 use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
 
 use self::explained::explain;
@@ -129,12 +129,17 @@ fn compare(config: &Config) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// The rules and groups of a seed.
+/// The rules and groups of a seed, and what tables see of fragments.
 fn program(seed: u64) -> anyhow::Result<Program> {
     let pipeline = RandomPipeline::new(&shape(seed), seed)?;
     Ok(Program {
         rules: pipeline.rules().iter().map(ToString::to_string).collect(),
         groups: pipeline.groups().iter().map(ToString::to_string).collect(),
+        fragments: match seed % 8 {
+            6 => FragmentMode::NxMatch,
+            7 => FragmentMode::Drop,
+            _ => FragmentMode::Normal,
+        },
     })
 }
 

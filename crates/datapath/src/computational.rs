@@ -25,7 +25,8 @@
 
 use thalweg_packet::{Headers, Instant, Packet, standard};
 use thalweg_pipeline::{
-    Counters, Delta, Effect, Outbox, Pipeline, RuleId, Shortcut, TableId, Translation, run,
+    BridgeId, Counters, Delta, Effect, Outbox, Pipeline, RuleId, Shortcut, TableId, Translation,
+    run,
 };
 
 use crate::core::{Burst, Core};
@@ -132,8 +133,15 @@ impl<const W: usize> Core<W> {
             scratch.keys.extend(std::iter::repeat_n(0, words - ingress));
         }
         scratch.first.resize(scratch.unknown.len(), None);
-        let (keys, first) = (&scratch.keys, &mut scratch.first);
-        pipeline.lookup_batch(TableId(0), keys, self.version, first);
+        let (keys, first) = (&mut scratch.keys, &mut scratch.first);
+        let dropped = &mut scratch.dropped;
+        let (bridge, version) = (BridgeId::default(), self.version);
+        pipeline.show_to_tables(bridge, keys, version, |place| dropped.push(place));
+        pipeline.lookup_batch(TableId(0), keys, version, first);
+        for place in dropped.drain(..) {
+            // The walk says what becomes of it.
+            first[place] = None;
+        }
         pipeline.prefetch_rules(first);
         first
             .iter()

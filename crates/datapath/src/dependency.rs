@@ -183,8 +183,12 @@ impl Dependencies {
                 StepKind::Station { station, .. } => {
                     reached.push(self.nodes.cause(Cause::Station(station)));
                 }
-                // Groups are among the inputs; the other steps read nothing that can change.
-                StepKind::Bucket { .. } | StepKind::ActionSet | StepKind::Resumption { .. } => {}
+                // Groups and modes for fragments are among the inputs; the other steps read
+                // nothing that can change.
+                StepKind::Fragment { .. }
+                | StepKind::Bucket { .. }
+                | StepKind::ActionSet
+                | StepKind::Resumption { .. } => {}
             }
         }
         for input in trace.inputs() {

@@ -32,6 +32,8 @@ pub(crate) enum Credit {
     Rule(RuleId),
     /// A table in which nothing matched.
     Miss(TableId),
+    /// A table whose bridge drops fragments.
+    Fragment(TableId),
     /// A group, and the position of the chosen bucket.
     Bucket(GroupId, Option<u32>),
 }
@@ -44,6 +46,7 @@ impl Credit {
                 rule: Some(rule), ..
             } => Some(Credit::Rule(rule)),
             StepKind::Lookup { table, rule: None } => Some(Credit::Miss(table)),
+            StepKind::Fragment { table } => Some(Credit::Fragment(table)),
             StepKind::Bucket { group, bucket } => Some(Credit::Bucket(group, bucket)),
             StepKind::Station { .. } | StepKind::ActionSet | StepKind::Resumption { .. } => None,
         };

@@ -13,5 +13,7 @@ pub(crate) struct Scratch {
     pub(crate) keys: Vec<u64>,
     /// The rules they met in the first table.
     pub(crate) first: Vec<Option<RuleId>>,
+    /// Those of them that are dropped fragments.
+    pub(crate) dropped: Vec<usize>,
     pub(crate) credits: Vec<Credit>,
 }

@@ -28,6 +28,7 @@ use thalweg_packet::{PortId, standard as f};
 use crate::action::{Action, Actions, GroupId, Output, TableId, Write};
 use crate::change::{Change, Operation, Revision, Selector, Target};
 use crate::flow::{Flow, Group, PortState};
+use crate::fragments::FragmentMode;
 use crate::interpret::Continuation;
 use crate::mac::{MacMove, Station};
 use crate::matching::Match;
@@ -176,6 +177,7 @@ impl Pipeline {
             Operation::Delete(Selector::default().in_bridge(bridge)),
             Operation::MoveMacs(gone.collect()),
             Operation::SetMisses(bridge, Arc::default()),
+            Operation::SetFragments(bridge, FragmentMode::default()),
         ];
         operations.extend(groups.map(Operation::DeleteGroup));
         operations.extend(ports.map(Operation::DeletePort));
@@ -312,6 +314,7 @@ impl Operation {
             }
             Operation::SetForwardsBpdus(_, does) => Operation::SetForwardsBpdus(bridge, *does),
             Operation::SetMisses(_, misses) => Operation::SetMisses(bridge, misses.clone()),
+            Operation::SetFragments(_, mode) => Operation::SetFragments(bridge, *mode),
             Operation::LimitTable(table, limit) => {
                 Operation::LimitTable(bridge.table(table.number()), limit.clone())
             }

@@ -10,6 +10,7 @@ use thalweg_packet::PortId;
 use crate::action::{Action, GroupId, Output, TableId};
 use crate::bridge::BridgeId;
 use crate::flow::{Flow, Group, PortState};
+use crate::fragments::FragmentMode;
 use crate::limits::TableLimit;
 use crate::mac::MacMove;
 use crate::matching::Match;
@@ -110,6 +111,8 @@ pub enum Operation {
     SetMisses(BridgeId, Arc<Misses>),
     /// Sets whether `normal` forwards what is sent to addresses reserved for the link.
     SetForwardsBpdus(BridgeId, bool),
+    /// Sets what a bridge does with fragments of IP packets.
+    SetFragments(BridgeId, FragmentMode),
     /// Records stations that `normal` has seen at a port, or forgets them.
     MoveMacs(Vec<MacMove>),
     /// Brings into the key what a list of actions reads that no rule has. Without it, a

@@ -52,10 +52,12 @@ pub enum DropReason {
     TooMuchWork,
     /// The walk exceeded the limit on effects.
     TooManyEffects,
+    /// The bridge drops fragments.
+    Fragment,
 }
 
 /// Names of the reasons, in the order of the enum.
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 18] = [
     "table_miss",
     "action",
     "input_port",
@@ -73,6 +75,7 @@ const NAMES: [&str; 17] = [
     "stack_too_deep",
     "too_much_work",
     "too_many_effects",
+    "fragment",
 ];
 
 impl DropReason {
@@ -100,6 +103,7 @@ impl DropReason {
             DropReason::StackTooDeep => 14,
             DropReason::TooMuchWork => 15,
             DropReason::TooManyEffects => 16,
+            DropReason::Fragment => 17,
         }
     }
 }

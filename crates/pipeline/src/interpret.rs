@@ -38,6 +38,7 @@
 //! each with an example that is checked against Open vSwitch.
 
 mod action_set;
+mod fragments;
 mod frozen;
 mod groups;
 mod lists;

@@ -11,6 +11,7 @@ mod check;
 mod drops;
 mod effect;
 mod flow;
+mod fragments;
 mod history;
 pub mod interpret;
 mod limits;
@@ -38,6 +39,7 @@ pub use flow::{
     Bucket, DEFAULT_PRIORITY, Flow, Group, GroupKind, HashedField, Labels, PortState, Selection,
     SelectionMethod,
 };
+pub use fragments::FragmentMode;
 pub use interpret::{
     Author, Continuation, FrozenList, Memory, NormalSight, Observer, SeenFields, Shortcut, Sight,
     Translation, Walker, observe, resume, translate,

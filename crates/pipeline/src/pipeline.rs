@@ -32,6 +32,7 @@ use crate::action::{Actions, GroupId, TableId};
 use crate::bridge::BridgeId;
 use crate::change::uses_group;
 use crate::flow::{Flow, Group, GroupKind, Labels, PortState};
+use crate::fragments::FragmentMode;
 use crate::history::History;
 use crate::limits::Limits;
 use crate::mac::{MacTable, Station};
@@ -237,6 +238,8 @@ pub struct Pipeline {
     pub(crate) bpdus: BTreeMap<BridgeId, History<()>>,
     /// By bridge; those that are not listed drop.
     pub(crate) misses: BTreeMap<BridgeId, History<Arc<Misses>>>,
+    /// By bridge, where it is not the default.
+    pub(crate) fragments: BTreeMap<BridgeId, History<FragmentMode>>,
     pub(crate) limits: Limits,
     pub(crate) macs: MacTable,
     pub(crate) version: Version,
@@ -270,6 +273,7 @@ impl Pipeline {
             vlans: BTreeMap::new(),
             bpdus: BTreeMap::new(),
             misses: BTreeMap::new(),
+            fragments: BTreeMap::new(),
             limits: Limits::default(),
             macs: MacTable::default(),
             version: Version::FIRST,

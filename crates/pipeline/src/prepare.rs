@@ -90,6 +90,8 @@ pub struct Delta {
     pub misses: Vec<BridgeId>,
     /// Bridges that begin or end to forward what is sent to addresses reserved for the link.
     pub bpdus: Vec<BridgeId>,
+    /// Bridges that do something else with fragments.
+    pub fragments: Vec<BridgeId>,
     /// Stations that moved or were forgotten.
     pub stations: Vec<Station>,
     /// Whether keys have a new layout from this version on.
@@ -101,7 +103,8 @@ impl Delta {
     pub fn is_of_rules(&self) -> bool {
         let has_others =
             !self.groups.is_empty() || !self.ports.is_empty() || !self.stations.is_empty();
-        let has_bridges = !self.misses.is_empty() || !self.bpdus.is_empty();
+        let has_bridges =
+            !self.misses.is_empty() || !self.bpdus.is_empty() || !self.fragments.is_empty();
         !has_others && !has_bridges && !self.has_new_layout
     }
 }
@@ -174,6 +177,8 @@ pub(crate) enum Done {
     Limit(TableId, Option<Arc<TableLimit>>),
     /// What the tables of a bridge do without a rule was set.
     Misses(BridgeId),
+    /// What a bridge does with fragments was set.
+    Fragments(BridgeId),
     /// A station was moved or forgotten.
     Station(Station),
 }

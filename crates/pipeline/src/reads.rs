@@ -4,7 +4,8 @@
 //! written does: controllers are told of it with the packet. Beyond its visible operands, an
 //! action reads its preconditions: whether the header that it writes is there, what undoing
 //! `pop_mpls` takes, what repeating `dec_ttl` takes. The interpreter reads fields without
-//! checking that the layout has them; this list makes that safe.
+//! checking that the layout has them; this list makes that safe. A condition on ports also reads
+//! whether the packet is a fragment, whose ports tables may not see (`fragments`).
 
 use std::collections::BTreeSet;
 
@@ -12,6 +13,7 @@ use thalweg_packet::{FieldDescriptor, FieldId, Scalar, Source, standard as f};
 
 use crate::action::{Action, Output, Subfield};
 use crate::flow::{Flow, Group, GroupKind, SelectionMethod};
+use crate::fragments::is_about_ports;
 use crate::vlan::PortVlans;
 
 /// Fields read by a select group that hashes both directions of a connection alike.
@@ -60,6 +62,9 @@ const MPLS_FIELDS: [FieldId; 15] = [
 /// Adds the fields that a rule needs.
 pub(crate) fn add_flow(flow: &Flow, fields: &[FieldDescriptor], used: &mut BTreeSet<FieldId>) {
     used.extend(flow.matching.terms().iter().map(|term| term.field));
+    if is_about_ports(&flow.matching) {
+        used.insert(f::IP_FRAG);
+    }
     add_actions(&flow.actions, fields, used);
 }
 

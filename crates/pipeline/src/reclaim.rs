@@ -60,6 +60,7 @@ pub(crate) enum Touched {
     PortVlans(PortId),
     Bpdus(BridgeId),
     Misses(BridgeId),
+    Fragments(BridgeId),
     Station(Station),
 }
 
@@ -249,6 +250,7 @@ impl Pipeline {
                 Touched::Group(id) => self.reclaim_group(id, oldest),
                 Touched::GroupCounters(id) => self.reset_group(id, at, oldest),
                 Touched::Misses(bridge) => reclaim_in(&mut self.misses, bridge, oldest),
+                Touched::Fragments(bridge) => reclaim_in(&mut self.fragments, bridge, oldest),
                 Touched::Station(station) => self.macs.reclaim(station, oldest),
                 Touched::Port(id) => reclaim_in(&mut self.ports, id, oldest),
                 Touched::PortVlans(id) => reclaim_in(&mut self.vlans, id, oldest),

@@ -168,7 +168,8 @@ impl<'a> State<'a> {
         }
     }
 
-    fn read_word(&mut self, word: usize, bits: u64) {
+    /// Reads bits of a word.
+    pub(crate) fn read_word(&mut self, word: usize, bits: u64) {
         self.reads[word] |= bits;
         let original = bits & self.original[word];
         if original != 0 {

@@ -31,6 +31,11 @@ pub enum StepKind {
         /// The rule that matched.
         rule: Option<RuleId>,
     },
+    /// No lookup, since the table's bridge drops fragments.
+    Fragment {
+        /// The table.
+        table: TableId,
+    },
     /// The choice of a group's bucket; `None` if no bucket is alive.
     Bucket {
         /// The group.
@@ -67,6 +72,8 @@ pub enum Input {
     Misses(BridgeId),
     /// Whether a bridge forwards what is sent to addresses reserved for the link.
     Bpdus(BridgeId),
+    /// What a bridge does with fragments.
+    Fragments(BridgeId),
 }
 
 /// Most walks have no more steps than this.

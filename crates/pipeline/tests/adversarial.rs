@@ -84,11 +84,11 @@ fn padding_is_not_read_as_headers() {
          table=0,priority=0,actions=output:3",
         &[whole, padded, cut],
         expect![[r#"
-            Megaflow: recirc_id=0,eth,tcp,in_port=1,tp_dst=80
+            Megaflow: recirc_id=0,eth,tcp,in_port=1,nw_frag=no,tp_dst=80
             Datapath actions: 2
-            Megaflow: recirc_id=0,eth,tcp,in_port=1,tp_dst=80
+            Megaflow: recirc_id=0,eth,tcp,in_port=1,nw_frag=no,tp_dst=80
             Datapath actions: 2
-            Megaflow: recirc_id=0,eth,in_port=1,tp_dst=0x0/0xffc0
+            Megaflow: recirc_id=0,eth,in_port=1,nw_frag=no,tp_dst=0x0/0xffc0
             Datapath actions: 3
         "#]],
     );
@@ -146,13 +146,13 @@ fn neighbor_discovery_targets_are_matched_exactly() {
             endless.build(),
         ],
         expect![[r#"
-            Megaflow: recirc_id=0,eth,icmp6,in_port=1,icmp_type=136,icmp_code=0,nd_target=2001:db8::7
+            Megaflow: recirc_id=0,eth,icmp6,in_port=1,nw_frag=no,icmp_type=136,icmp_code=0,nd_target=2001:db8::7
             Datapath actions: 2
-            Megaflow: recirc_id=0,eth,icmp6,icmp_type=136,icmp_code=0,nd_target=2001:db8::8
+            Megaflow: recirc_id=0,eth,icmp6,nw_frag=no,icmp_type=136,icmp_code=0,nd_target=2001:db8::8
             Datapath actions: drop
-            Megaflow: recirc_id=0,eth,icmp6,icmp_type=136,icmp_code=0,nd_target=::
+            Megaflow: recirc_id=0,eth,icmp6,nw_frag=no,icmp_type=136,icmp_code=0,nd_target=::
             Datapath actions: drop
-            Megaflow: recirc_id=0,eth,icmp6,in_port=1,icmp_type=136,icmp_code=0,nd_target=2001:db8::7
+            Megaflow: recirc_id=0,eth,icmp6,in_port=1,nw_frag=no,icmp_type=136,icmp_code=0,nd_target=2001:db8::7
             Datapath actions: 2
         "#]],
     );
@@ -174,20 +174,20 @@ fn truncated_headers_are_absent_and_not_written() {
          table=0,priority=0,actions=drop",
         &[whole, within_ipv4, within_tcp, options_cut],
         expect![[r#"
-            Megaflow: recirc_id=0,eth,tcp,in_port=1,tp_dst=80
+            Megaflow: recirc_id=0,eth,tcp,in_port=1,nw_frag=no,tp_dst=80
             Datapath actions: set(tcp(dst=8080)),2
-            Megaflow: recirc_id=0,eth,ip,in_port=1,nw_proto=0,present:ipv4=0x0
+            Megaflow: recirc_id=0,eth,ip,in_port=1,nw_proto=0,nw_frag=no,present:ipv4=0x0
             Datapath actions: 4
-            Megaflow: recirc_id=0,eth,tcp,in_port=1,tp_dst=0x0/0xffc0,present:tcp=0x0
+            Megaflow: recirc_id=0,eth,tcp,in_port=1,nw_frag=no,tp_dst=0x0/0xffc0,present:tcp=0x0
             Datapath actions: 3
-            Megaflow: recirc_id=0,eth,tcp,in_port=1,tp_dst=0x0/0xffc0,present:tcp=0x0
+            Megaflow: recirc_id=0,eth,tcp,in_port=1,nw_frag=no,tp_dst=0x0/0xffc0,present:tcp=0x0
             Datapath actions: 3
         "#]],
     );
 }
 
 #[test]
-fn first_fragments_have_ports_and_later_ones_have_not() {
+fn rules_see_no_ports_in_fragments() {
     let fragment = |offset: u16, more: bool| {
         let builder = ipv4(ethernet()).fragment(7, offset, more);
         match offset {
@@ -208,11 +208,11 @@ fn first_fragments_have_ports_and_later_ones_have_not() {
             fragment(8, false),
         ],
         expect![[r#"
-            Megaflow: recirc_id=0,eth,udp,in_port=1,tp_dst=53
+            Megaflow: recirc_id=0,eth,udp,in_port=1,nw_frag=no,tp_dst=53
             Datapath actions: 2
-            Megaflow: recirc_id=0,eth,udp,in_port=1,tp_dst=53
-            Datapath actions: 2
-            Megaflow: recirc_id=0,eth,ip,in_port=1,nw_frag=later,tp_dst=0x0/0xffe0
+            Megaflow: recirc_id=0,eth,nw_frag=first
+            Datapath actions: drop
+            Megaflow: recirc_id=0,eth,ip,in_port=1,nw_frag=later
             Datapath actions: 3
         "#]],
     );

@@ -15,7 +15,8 @@ use rand_pcg::Pcg64Mcg;
 use thalweg_datapath::{MaintainerKind, Mode};
 use thalweg_packet::{Instant, Packet};
 use thalweg_pipeline::{
-    Change, Counters, Flow, Match, Operation, Precedence, RuleId, StepKind, TableId, text,
+    BridgeId, Change, Counters, Flow, FragmentMode, Match, Operation, Precedence, RuleId, StepKind,
+    TableId, text,
 };
 use thalweg_switch::Config;
 use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
@@ -43,12 +44,16 @@ impl Model {
         let bytes = [packet.len() as u64, 0];
         for (index, pass) in passes.iter().enumerate() {
             for kind in pass.trace.kinds() {
-                let StepKind::Lookup { table, rule } = kind else {
-                    continue;
+                let (table, rule) = match kind {
+                    StepKind::Lookup { table, rule } => (table, rule),
+                    StepKind::Fragment { table } => (table, None),
+                    _ => continue,
                 };
+                let is_fragment = matches!(kind, StepKind::Fragment { .. });
                 let (lookups, matches) = self.tables.entry(table).or_default();
                 *lookups += 1;
-                *matches += u64::from(rule.is_some());
+                // As if a rule had dropped it, as in Open vSwitch.
+                *matches += u64::from(rule.is_some() || is_fragment);
                 let Some(rule) = rule else { continue };
                 let identity = identity(&pipeline.flow_of(rule).unwrap());
                 let counters = self.rules.entry(identity).or_default();
@@ -126,6 +131,12 @@ fn conserve(seed: u64, random: &RandomConfig, config: Config) {
                 lab.apply(&placed.change);
                 model.change(&lab, &placed.change);
             }
+        }
+        if chance.random_ratio(1, 100) {
+            let modes = [FragmentMode::Drop, FragmentMode::NxMatch];
+            let mode = modes[chance.random_range(0..2)];
+            let set = Operation::SetFragments(BridgeId::default(), mode);
+            lab.apply(&Change::one(set));
         }
         // Most packets repeat recent ones, so that the caches answer.
         while recent.len() < 4 || chance.random_ratio(1, 4) {

@@ -15,7 +15,9 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use thalweg_datapath::{MaintainerKind, MegaflowClassifier, Mode, RefuseReason};
 use thalweg_packet::{Headers, Instant, Packet, PortId, Receipt};
-use thalweg_pipeline::{Change, ClassifierKind, Operation, StepKind, text, translate};
+use thalweg_pipeline::{
+    BridgeId, Change, ClassifierKind, FragmentMode, Operation, StepKind, text, translate,
+};
 use thalweg_switch::{Config, Engine};
 use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
 
@@ -25,6 +27,12 @@ const CHECKS: u64 = if cfg!(debug_assertions) {
 } else {
     1_200_000
 };
+
+const FRAGMENT_MODES: [FragmentMode; 3] = [
+    FragmentMode::Normal,
+    FragmentMode::Drop,
+    FragmentMode::NxMatch,
+];
 
 fn setting(name: &str, default: u64) -> u64 {
     let value = std::env::var(name);
@@ -249,7 +257,14 @@ impl Run {
         );
     }
 
+    /// Changes rules, or now and then what tables see of fragments.
     fn change(&mut self, context: &str) {
+        if self.random.random_ratio(1, 5) {
+            let mode = FRAGMENT_MODES[self.random.random_range(0..FRAGMENT_MODES.len())];
+            let set = Operation::SetFragments(BridgeId::default(), mode);
+            let applied = self.engine.apply(&Change::one(set), self.now);
+            applied.unwrap_or_else(|error| panic!("{context}: {error}"));
+        }
         let change = self.rules.next_change().to_string();
         let parsed = text::parse_changes("random", &change);
         let changes = parsed.unwrap_or_else(|errors| panic!("{context}: {errors:?}\n{change}"));
@@ -312,6 +327,7 @@ fn every_cached_answer_is_the_interpreters() {
         "the caches were hardly used: {hits} hits of {checked}"
     );
     assert!(recirculations > 0, "no packet was looked up twice");
+    assert!(drops["fragment"] > 0, "no fragment was dropped");
     assert!(
         candidates > 100 && falses > 0,
         "the first layer was not used"

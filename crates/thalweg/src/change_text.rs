@@ -1,6 +1,6 @@
 //! Describes a change in one line, so that users can find it in their file.
 
-use thalweg_pipeline::{Actions, Change, Flow, Miss, Operation, Selector};
+use thalweg_pipeline::{Actions, Change, Flow, FragmentMode, Miss, Operation, Selector};
 
 /// Describes the change; for a bundle, its first operation and how many follow.
 pub(crate) fn describe(change: &Change) -> String {
@@ -41,6 +41,13 @@ fn describe_operation(operation: &Operation) -> String {
             "tables drop packets without a rule".to_owned()
         }
         Operation::SetMisses(..) => "tables send or keep packets without a rule".to_owned(),
+        Operation::SetFragments(_, FragmentMode::Normal) => {
+            "tables see fragments without ports".to_owned()
+        }
+        Operation::SetFragments(_, FragmentMode::Drop) => "fragments are dropped".to_owned(),
+        Operation::SetFragments(_, FragmentMode::NxMatch) => {
+            "tables see the ports of first fragments".to_owned()
+        }
         Operation::MoveMacs(moves) => format!("{} stations seen or forgotten", moves.len()),
         Operation::Foresee(_) => "bring the fields of a list into the key".to_owned(),
     }

@@ -165,6 +165,7 @@ pub(crate) fn describe_step(kind: StepKind) -> String {
     match kind {
         StepKind::Lookup { rule: Some(_), .. } => "matched".to_owned(),
         StepKind::Lookup { rule: None, .. } => "no rule matched".to_owned(),
+        StepKind::Fragment { .. } => "fragments are dropped".to_owned(),
         StepKind::Bucket {
             group,
             bucket: Some(bucket),

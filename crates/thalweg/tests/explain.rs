@@ -25,7 +25,7 @@ fn a_routed_packet() {
         &Scene::new(),
         &["--rules", CAMPUS, flow],
         &expect![[r#"
-            Megaflow: recirc_id=0,eth,ip,in_port=1,vlan_tci=0x0000/0x1fff,dl_dst=02:00:00:00:00:fe,nw_dst=10.0.2.0/24,tp_dst=0x40/0xffc0,nw_ttl_above_1=0x1
+            Megaflow: recirc_id=0,eth,ip,in_port=1,vlan_tci=0x0000/0x1fff,dl_dst=02:00:00:00:00:fe,nw_dst=10.0.2.0/24,nw_frag=no,tp_dst=0x40/0xffc0,nw_ttl_above_1=0x1
             Datapath actions: push_vlan(vid=0,pcp=0),set(eth(src=02:00:00:00:00:fe,dst=02:00:00:00:02:01)),set(vlan(vid=201)),dec_ttl,pop_vlan,2
 
             Why its mask has
@@ -44,6 +44,8 @@ fn a_routed_packet() {
                   2. lookup: cookie=0x24,table=2,priority=124,ip,dl_vlan=101,nw_dst=10.0.2.0/24,actions=set_field:4297->vlan_vid,set_field:02:00:00:00:00:fe->eth_src,set_field:02:00:00:00:02:01->eth_dst,dec_ttl,goto_table:3
               nw_ttl_above_1=0x1/0x1
                   2. actions: cookie=0x24,table=2,priority=124,ip,dl_vlan=101,nw_dst=10.0.2.0/24,actions=set_field:4297->vlan_vid,set_field:02:00:00:00:00:fe->eth_src,set_field:02:00:00:00:02:01->eth_dst,dec_ttl,goto_table:3
+              ip_frag=0x0/0x3
+                  0. lookup: table=0,priority=10,in_port=1,vlan_tci=0x0000/0x1fff,actions=push_vlan:0x8100,set_field:4197->vlan_vid,goto_table:1
               tp_dst=0x40/0xffc0
                   0. lookup: table=0,priority=10,in_port=1,vlan_tci=0x0000/0x1fff,actions=push_vlan:0x8100,set_field:4197->vlan_vid,goto_table:1
               present:ipv4=0x1/0x1
@@ -68,44 +70,48 @@ fn each_pass_is_a_part() {
         &Scene::new(),
         &["--rules", CAMPUS, flow],
         &expect![[r#"
-        Megaflow: recirc_id=0,eth,mpls,in_port=4,mpls_bos=1
-        Datapath actions: pop_mpls(eth_type=0x800),recirc(0x0)
+            Megaflow: recirc_id=0,eth,mpls,in_port=4,mpls_bos=1,nw_frag=no
+            Datapath actions: pop_mpls(eth_type=0x800),recirc(0x0)
 
-        Why its mask has
-          in_port=0x4/0xffffffff
-              0. lookup: table=0,priority=5,mpls,actions=pop_mpls:0x0800,goto_table:2
-          recirc_id=0x0/0xffffffff
-                 pass: each pass of a packet has entries of its own
-          eth_type=0x8847/0xffff
-              0. lookup: table=0,priority=5,mpls,actions=pop_mpls:0x0800,goto_table:2
-          mpls_bos=0x1/0x1
-              0. actions: table=0,priority=5,mpls,actions=pop_mpls:0x0800,goto_table:2
-          present:mpls=0x1/0x1
-              0. actions: table=0,priority=5,mpls,actions=pop_mpls:0x0800,goto_table:2
+            Why its mask has
+              in_port=0x4/0xffffffff
+                  0. lookup: table=0,priority=5,mpls,actions=pop_mpls:0x0800,goto_table:2
+              recirc_id=0x0/0xffffffff
+                     pass: each pass of a packet has entries of its own
+              eth_type=0x8847/0xffff
+                  0. lookup: table=0,priority=5,mpls,actions=pop_mpls:0x0800,goto_table:2
+              mpls_bos=0x1/0x1
+                  0. actions: table=0,priority=5,mpls,actions=pop_mpls:0x0800,goto_table:2
+              ip_frag=0x0/0x3
+                  0. lookup: table=0,priority=5,mpls,actions=pop_mpls:0x0800,goto_table:2
+              present:mpls=0x1/0x1
+                  0. actions: table=0,priority=5,mpls,actions=pop_mpls:0x0800,goto_table:2
 
-        What would touch it
-          table 0: a rule above priority 5 that meets mpls,in_port=4; deleting or modifying priority=5,mpls
-          any table: a rule about a field that no rule has been about; all entries go
+            What would touch it
+              table 0: a rule above priority 5 that meets mpls,in_port=4; deleting or modifying priority=5,mpls
+              any table: a rule about a field that no rule has been about; all entries go
 
-        Megaflow: recirc_id=0x1,eth,ip,in_port=4,vlan_tci=0x0000/0x1fff
-        Datapath actions: 3
+            Megaflow: recirc_id=0x1,eth,ip,in_port=4,vlan_tci=0x0000/0x1fff,nw_frag=no
+            Datapath actions: 3
 
-        Why its mask has
-          in_port=0x4/0xffffffff
-              2. actions: table=2,priority=100,ip,actions=output:3
-          recirc_id=0x1/0xffffffff
-                 pass: each pass of a packet has entries of its own
-          eth_type=0x800/0xffff
-              2. lookup: table=2,priority=100,ip,actions=output:3
-          vlan_tci=0x0/0x1fff
-              2. lookup: table=2,priority=100,ip,actions=output:3
+            Why its mask has
+              in_port=0x4/0xffffffff
+                  2. actions: table=2,priority=100,ip,actions=output:3
+              recirc_id=0x1/0xffffffff
+                     pass: each pass of a packet has entries of its own
+              eth_type=0x800/0xffff
+                  2. lookup: table=2,priority=100,ip,actions=output:3
+              vlan_tci=0x0/0x1fff
+                  2. lookup: table=2,priority=100,ip,actions=output:3
+              ip_frag=0x0/0x3
+                  2. lookup: table=2,priority=100,ip,actions=output:3
 
-        What would touch it
-          table 2: a rule above priority 100 that meets ip,vlan_tci=0x0000/0x1fff; deleting or modifying priority=100,ip
-          port 3 comes or goes, or its link does, or its VLANs change
-          any table: a rule about a field that no rule has been about; all entries go
+            What would touch it
+              table 2: a rule above priority 100 that meets ip,vlan_tci=0x0000/0x1fff; deleting or modifying priority=100,ip
+              port 3 comes or goes, or its link does, or its VLANs change
+              any table: a rule about a field that no rule has been about; all entries go
 
-    "#]],
+        "#]],
     );
 }
 

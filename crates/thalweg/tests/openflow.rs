@@ -293,16 +293,6 @@ fn a_port_that_is_down_or_forwards_nothing_sends_nothing() {
         &["priority=1,actions=output:1,output:2"],
     );
     let out = format!("in_port=LOCAL,packet={PACKET},actions=resubmit(,0)");
-    let sent = |port: &str| {
-        let ports = switch.ok(version, &["dump-ports"], &[port]);
-        let sent = ports
-            .lines()
-            .find_map(|line| line.trim().strip_prefix("tx pkts="));
-        let sent = sent
-            .and_then(|sent| sent.split(',').next())
-            .expect("a count");
-        sent.parse::<u64>().expect("a number")
-    };
     for (port, setting, gain) in [
         ("1", "forward", 1),
         ("1", "no-forward", 0),
@@ -311,9 +301,59 @@ fn a_port_that_is_down_or_forwards_nothing_sends_nothing() {
         ("2", "up", 1),
     ] {
         switch.ok(version, &["mod-port"], &[port, setting]);
-        let before = sent(port);
+        let before = switch.packets_sent_by(port);
         switch.ok(version, &["packet-out"], &[&out]);
-        assert_eq!(sent(port) - before, gain, "{port} {setting}");
+        assert_eq!(
+            switch.packets_sent_by(port) - before,
+            gain,
+            "{port} {setting}"
+        );
+    }
+    switch.stop();
+}
+
+#[test]
+fn fragments_are_treated_as_set_frags_says() {
+    let switch = Switch::start("");
+    let version = "OpenFlow13";
+    for flow in [
+        "udp,tp_dst=53,actions=output:1",
+        "priority=1,actions=output:2",
+    ] {
+        switch.ok(version, &["add-flow"], &[flow]);
+    }
+    // The first fragment of a datagram to port 53, and a later one.
+    let header = |flags: &str| {
+        format!("02000000000202000000000108004500001c0007{flags}401100000a0000010a000002")
+    };
+    let first = header("2000") + "03e8003500080000";
+    let later = header("0001") + "0035003500000000";
+    let expect = |version: &str, mode: &str, expected: [[u64; 2]; 2]| {
+        let told = switch.ok(version, &["get-frags"], &[]);
+        assert_eq!(told.trim(), mode);
+        for (packet, expected) in [&first, &later].into_iter().zip(expected) {
+            let ports = ["1", "2"];
+            let before = ports.map(|port| switch.packets_sent_by(port));
+            let out = format!("in_port=LOCAL,packet={packet},actions=resubmit(,0)");
+            switch.ok("OpenFlow13", &["packet-out"], &[&out]);
+            let after = ports.map(|port| switch.packets_sent_by(port));
+            let sent = [after[0] - before[0], after[1] - before[1]];
+            assert_eq!(sent, expected, "{mode}, {packet}");
+        }
+    };
+    expect(version, "normal", [[0, 1], [0, 1]]);
+    for version in VERSIONS {
+        for (mode, expected) in [
+            ("nx-match", [[1, 0], [0, 1]]),
+            ("drop", [[0, 0], [0, 0]]),
+            ("normal", [[0, 1], [0, 1]]),
+        ] {
+            switch.ok(version, &["set-frags"], &[mode]);
+            expect(version, mode, expected);
+        }
+        let (is_done, told) = switch.ask(version, &["set-frags"], &["reassemble"]);
+        assert!(!is_done, "{told}");
+        expect(version, "normal", [[0, 1], [0, 1]]);
     }
     switch.stop();
 }

@@ -24,14 +24,14 @@ fn a_routed_packet() {
         &[flow],
         &expect![[r#"
              0. table=0,priority=10,in_port=1,vlan_tci=0x0000/0x1fff,actions=push_vlan:0x8100,set_field:4197->vlan_vid,goto_table:1
-                examined: in_port=0x1,recirc_id=0x0,vlan_tci=0x0/0x1fff,tp_dst=0x40/0xffc0
+                examined: in_port=0x1,recirc_id=0x0,vlan_tci=0x0/0x1fff,ip_frag=0x0,tp_dst=0x40/0xffc0
              1. table=1,priority=30,ip,dl_dst=02:00:00:00:00:fe,actions=goto_table:2
                 examined: eth_dst=02:00:00:00:00:fe,eth_type=0x800
              2. cookie=0x24,table=2,priority=124,ip,dl_vlan=101,nw_dst=10.0.2.0/24,actions=set_field:4297->vlan_vid,set_field:02:00:00:00:00:fe->eth_src,set_field:02:00:00:00:02:01->eth_dst,dec_ttl,goto_table:3
                 examined: nw_dst=10.0.2.0/24,nw_ttl_above_1=0x1,present:ipv4=0x1
              3. table=3,priority=10,dl_vlan=201,dl_dst=02:00:00:00:02:01,actions=pop_vlan,output:2
 
-            Megaflow: recirc_id=0,eth,ip,in_port=1,vlan_tci=0x0000/0x1fff,dl_dst=02:00:00:00:00:fe,nw_dst=10.0.2.0/24,tp_dst=0x40/0xffc0,nw_ttl_above_1=0x1
+            Megaflow: recirc_id=0,eth,ip,in_port=1,vlan_tci=0x0000/0x1fff,dl_dst=02:00:00:00:00:fe,nw_dst=10.0.2.0/24,nw_frag=no,tp_dst=0x40/0xffc0,nw_ttl_above_1=0x1
             Datapath actions: push_vlan(vid=0,pcp=0),set(eth(src=02:00:00:00:00:fe,dst=02:00:00:00:02:01)),set(vlan(vid=201)),dec_ttl,pop_vlan,2
 
         "#]],
@@ -44,9 +44,9 @@ fn a_packet_that_is_dropped() {
         &["in_port=1,tcp,nw_dst=10.0.2.1,tp_dst=23"],
         &expect![[r#"
              0. table=0,priority=20,tcp,in_port=1,tp_dst=23,actions=drop
-                examined: in_port=0x1,recirc_id=0x0,eth_type=0x800,nw_proto=0x6,tp_dst=0x17
+                examined: in_port=0x1,recirc_id=0x0,eth_type=0x800,nw_proto=0x6,ip_frag=0x0,tp_dst=0x17
 
-            Megaflow: recirc_id=0,eth,tcp,in_port=1,tp_dst=23
+            Megaflow: recirc_id=0,eth,tcp,in_port=1,nw_frag=no,tp_dst=23
             Datapath actions: drop
             Drop reason: action
 
@@ -61,11 +61,11 @@ fn a_packet_for_the_controller() {
         &[flow],
         &expect![[r#"
              0. table=0,priority=10,in_port=1,vlan_tci=0x0000/0x1fff,actions=push_vlan:0x8100,set_field:4197->vlan_vid,goto_table:1
-                examined: in_port=0x1,recirc_id=0x0,eth_type=0x806,vlan_tci=0x0/0x1fff
+                examined: in_port=0x1,recirc_id=0x0,eth_type=0x806,vlan_tci=0x0/0x1fff,ip_frag=0x0
              1. table=1,priority=20,arp,arp_tpa=10.0.1.254,arp_op=1,actions=CONTROLLER:96
                 examined: eth_dst=00:00:00:00:00:00/fe:00:00:00:00:00,arp_op=0x1,arp_tpa=10.0.1.254
 
-            Megaflow: recirc_id=0,eth,arp,in_port=1,vlan_tci=0x0000/0x1fff,dl_dst=00:00:00:00:00:00/fe:00:00:00:00:00,arp_tpa=10.0.1.254,arp_op=1
+            Megaflow: recirc_id=0,eth,arp,in_port=1,vlan_tci=0x0000/0x1fff,dl_dst=00:00:00:00:00:00/fe:00:00:00:00:00,arp_tpa=10.0.1.254,arp_op=1,nw_frag=no
             Datapath actions: push_vlan(vid=0,pcp=0),set(vlan(vid=101)),userspace(pid=0,controller(reason=1,max_len=96))
 
         "#]],
@@ -78,17 +78,17 @@ fn a_label_is_popped_and_the_packet_parsed_anew() {
         &["in_port=4,mpls,mpls_label=16"],
         &expect![[r#"
              0. table=0,priority=5,mpls,actions=pop_mpls:0x0800,goto_table:2
-                examined: in_port=0x4,recirc_id=0x0,eth_type=0x8847,mpls_bos=0x1,present:mpls=0x1
+                examined: in_port=0x4,recirc_id=0x0,eth_type=0x8847,mpls_bos=0x1,ip_frag=0x0,present:mpls=0x1
 
-            Megaflow: recirc_id=0,eth,mpls,in_port=4,mpls_bos=1
+            Megaflow: recirc_id=0,eth,mpls,in_port=4,mpls_bos=1,nw_frag=no
             Datapath actions: pop_mpls(eth_type=0x800),recirc(0x0)
 
               . resumed
                 examined: recirc_id=0x1
              2. table=2,priority=100,ip,actions=output:3
-                examined: in_port=0x4,eth_type=0x800,vlan_tci=0x0/0x1fff
+                examined: in_port=0x4,eth_type=0x800,vlan_tci=0x0/0x1fff,ip_frag=0x0
 
-            Megaflow: recirc_id=0x1,eth,ip,in_port=4,vlan_tci=0x0000/0x1fff
+            Megaflow: recirc_id=0x1,eth,ip,in_port=4,vlan_tci=0x0000/0x1fff,nw_frag=no
             Datapath actions: 3
 
         "#]],
@@ -102,13 +102,13 @@ fn a_packet_given_as_bytes() {
         &["in_port=3", "--packet", bytes],
         &expect![[r#"
              0. table=0,priority=10,in_port=3,vlan_tci=0x1000/0x1000,actions=goto_table:1
-                examined: in_port=0x3,recirc_id=0x0,vlan_tci=0x1000/0x1000
+                examined: in_port=0x3,recirc_id=0x0,vlan_tci=0x1000/0x1000,ip_frag=0x0
              1. table=1,priority=0,actions=goto_table:3
                 examined: eth_dst=02:00:00:00:01:00/ff:ff:ff:ff:ff:00,eth_type=0x88b5
              3. table=3,priority=10,dl_vlan=101,dl_dst=02:00:00:00:01:01,actions=pop_vlan,output:1
                 examined: eth_dst=00:00:00:00:00:01/00:00:00:00:00:ff,vlan_tci=0x65/0xfff,vlan_tci_inner=0x0/0x1000
 
-            Megaflow: recirc_id=0,eth,in_port=3,dl_vlan=101,vlan_tci1=0x0000/0x1000,dl_dst=02:00:00:00:01:01,dl_type=0x88b5
+            Megaflow: recirc_id=0,eth,in_port=3,dl_vlan=101,vlan_tci1=0x0000/0x1000,dl_dst=02:00:00:00:01:01,dl_type=0x88b5,nw_frag=no
             Datapath actions: pop_vlan,1
 
         "#]],

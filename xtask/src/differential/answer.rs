@@ -11,8 +11,8 @@ use anyhow::{Context, ensure};
 use thalweg_packet::{FieldDescriptor, Headers, Instant, Packet, PacketPool, PortId, Receipt};
 use thalweg_packet::{Rewriter, standard};
 use thalweg_pipeline::{
-    Change, Config, Continuation, MAX_PASSES, Operation, Outbox, PacketInReason, Pipeline,
-    PortState, Translation, resume, run, text, translate,
+    BridgeId, Change, Config, Continuation, FragmentMode, MAX_PASSES, Operation, Outbox,
+    PacketInReason, Pipeline, PortState, Translation, resume, run, text, translate,
 };
 
 use super::datapath_text::DatapathAction;
@@ -127,6 +127,16 @@ impl Ours {
         let operations = ports.chain(parsed.into_change().operations).collect();
         pipeline.apply(&Change { operations }, Instant::ZERO)?;
         Ok(Ours { pipeline })
+    }
+
+    /// Sets what tables see of fragments.
+    ///
+    /// # Errors
+    /// If it is refused.
+    pub(super) fn set_fragments(&mut self, mode: FragmentMode) -> anyhow::Result<()> {
+        let set = Operation::SetFragments(BridgeId::default(), mode);
+        self.pipeline.apply(&Change::one(set), Instant::ZERO)?;
+        Ok(())
     }
 
     /// The key of a packet on its first pass.

@@ -134,7 +134,8 @@ impl Reproduction {
         {
             return Ok(None);
         }
-        let mut text = format!("seed {}\n", self.seed);
+        let mode = self.program.fragments.name();
+        let mut text = format!("seed {}, fragments {mode}\n", self.seed);
         text += &text_of(&self.program.groups);
         text += &text_of(&self.program.rules);
         if let Some(maker) = &self.maker {

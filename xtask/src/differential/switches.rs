@@ -3,18 +3,19 @@
 use std::fmt::Write as _;
 
 use anyhow::Context;
-use thalweg_pipeline::Translation;
+use thalweg_pipeline::{FragmentMode, Translation};
 
 use super::answer::{Answer, Ours, Pass, execute};
 use super::datapath_text::parse_actions;
 use super::neighbor::Arrival;
 use crate::ovs::{DummySwitch, Trace};
 
-/// Rules and groups as text.
+/// Rules and groups as text, and what their tables see of fragments.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Program {
     pub(super) rules: Vec<String>,
     pub(super) groups: Vec<String>,
+    pub(super) fragments: FragmentMode,
 }
 
 /// Ours and Open vSwitch's, with the same ports and rules.
@@ -44,8 +45,6 @@ impl Switches {
     /// Starts both, without rules.
     pub(super) fn start(ports: u16) -> anyhow::Result<Switches> {
         let theirs = DummySwitch::start(ports)?;
-        // By default Open vSwitch hides the ports of first fragments from rules.
-        theirs.bridge_command("set-frags", &["nx-match"])?;
         Ok(Switches {
             ours: Ours::load("", "", ports.into())?,
             theirs,
@@ -71,6 +70,9 @@ impl Switches {
         let (rules_text, groups_text) = (text_of(&program.rules), text_of(&program.groups));
         self.ours = Ours::load(&rules_text, &groups_text, self.ports.into())
             .context("we refuse the rules")?;
+        self.ours.set_fragments(program.fragments)?;
+        self.theirs
+            .bridge_command("set-frags", &[program.fragments.name()])?;
         let mut lines = program.rules.iter().chain(&program.groups);
         self.has_normal = lines.any(|line| line.contains("normal"));
         self.theirs.clear()?;

@@ -6,7 +6,7 @@
 
 use thalweg_packet::Instant;
 use thalweg_pipeline::text::Parser;
-use thalweg_pipeline::{Change, Config as Limits, Operation, Pipeline};
+use thalweg_pipeline::{Change, Config as Limits, FragmentMode, Operation, Pipeline};
 
 use super::explained::{Explanation, explain};
 use super::neighbor::Arrival;
@@ -107,6 +107,7 @@ fn with_answers(section: &str, explanation: Explanation, switches: &mut Switches
     let program = Program {
         rules: lines_that_begin(&head, "table="),
         groups: lines_that_begin(&head, "group_id="),
+        fragments: FragmentMode::default(),
     };
     switches.load(&program).unwrap();
     let arrival = Arrival {

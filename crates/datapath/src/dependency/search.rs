@@ -151,8 +151,9 @@ fn causes(delta: &Delta) -> impl Iterator<Item = Cause> + '_ {
     let all_ports = (!delta.ports.is_empty()).then_some(Input::AllPorts);
     let misses = delta.misses.iter().map(|bridge| Input::Misses(*bridge));
     let bpdus = delta.bpdus.iter().map(|bridge| Input::Bpdus(*bridge));
+    let fragments = delta.fragments.iter().copied().map(Input::Fragments);
     let inputs = groups.chain(ports).chain(all_ports);
-    let inputs = inputs.chain(misses).chain(bpdus);
+    let inputs = inputs.chain(misses).chain(bpdus).chain(fragments);
     let inputs = inputs.map(Cause::Input);
     inputs.chain(delta.stations.iter().copied().map(Cause::Station))
 }

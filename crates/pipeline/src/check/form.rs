@@ -152,6 +152,7 @@ impl Form<'_> {
             | Operation::DeletePort(_)
             | Operation::SetForwardsBpdus(..)
             | Operation::SetMisses(..)
+            | Operation::SetFragments(..)
             | Operation::LimitTable(..) => Ok(()),
         }
     }

@@ -42,6 +42,8 @@ pub enum Sight<'a> {
         /// Whether the packet goes to the controller because no rule matched.
         to_controller: bool,
     },
+    /// A table dropped the packet without a lookup, since it is a fragment.
+    Fragment(TableId),
     /// It executes an action next.
     Action(&'a Action),
     /// It executes a list without actions.

@@ -10,6 +10,7 @@ use thalweg_classifier::{RuleId, Version};
 use thalweg_packet::{Layout, PortId, standard as f};
 
 use super::action_set;
+use super::fragments::Outcome;
 use super::frozen::{Author, FrozenList};
 use super::lists::Caller;
 use super::observer::{Observer, SeenFields, Sight, Unobserved, copy_fields, narrow};
@@ -23,6 +24,7 @@ use crate::action::{Action, Actions, Output, Subfield, TableId};
 use crate::bridge::BridgeId;
 use crate::effect::{Effect, PacketInReason};
 use crate::flow::PortState;
+use crate::fragments::fragment_bits;
 use crate::miss::{LAST_TABLE, Miss};
 use crate::pipeline::{Pipeline, Rule};
 use crate::state::State;
@@ -88,6 +90,8 @@ pub(super) struct Walk<'a, O = Unobserved> {
     pub(super) version: Version,
     /// How lookups are done.
     lookups_by: Lookups<'a>,
+    /// Where the state says whether the packet is a fragment.
+    pub(super) fragment_bits: Option<(usize, u64)>,
     pub(super) state: State<'a>,
     pub(super) effects: Vec<Effect>,
     trace: Trace,
@@ -132,8 +136,8 @@ pub(super) struct Walk<'a, O = Unobserved> {
     pub(super) continuations: Vec<Arc<Continuation>>,
     /// Copies that were not sent, by reason, the latest reason last.
     drops: Vec<(DropReason, u32)>,
-    /// The last table without a matching rule for this copy of the packet.
-    missed: Option<TableId>,
+    /// Why the last lookup of this copy of the packet found no rule, if it found none.
+    pub(super) missed: Option<DropReason>,
     /// Memory left by earlier walks.
     spare: &'a mut Spare,
 }
@@ -174,6 +178,7 @@ impl<'a, O: Observer> Walk<'a, O> {
             observer,
             version,
             lookups_by,
+            fragment_bits: fragment_bits(pipeline, layout),
             state,
             effects: spare.effects(),
             trace: spare.trace(layout.words(), layout.ingress_words()),
@@ -206,12 +211,13 @@ impl<'a, O: Observer> Walk<'a, O> {
 
     pub(super) fn start(&mut self) {
         let table = self.first_table();
-        let found = match self.lookup(table) {
-            Some(rule) => {
+        let found = match self.look_up(table, None) {
+            Outcome::Rule(rule) => {
                 self.tell_found(table, rule);
                 Ok(Some((self.actions_of(rule), table)))
             }
-            None => match self.miss(table, true) {
+            Outcome::Dropped => Ok(None),
+            Outcome::Missed => match self.miss(table, true) {
                 Some(later) => self.look_further(later, None, true),
                 None => Ok(None),
             },
@@ -275,10 +281,7 @@ impl<'a, O: Observer> Walk<'a, O> {
         trim(&mut effects);
         let sends = effects.iter().any(sends_something);
         if !sends && self.drops.is_empty() {
-            self.drop(
-                self.missed
-                    .map_or(DropReason::Action, DropReason::TableMiss),
-            );
+            self.drop(self.missed.unwrap_or(DropReason::Action));
         }
         let last = self.drops.last().map(|(reason, _)| *reason);
         // Drops come first, so that the last send takes the packet itself.
@@ -316,13 +319,13 @@ impl<'a, O: Observer> Walk<'a, O> {
         loop {
             self.check_bounds()?;
             self.lookups += 1;
-            let found = match in_port {
-                Some(port) => self.lookup_from(port, table),
-                None => self.lookup(table),
-            };
-            if let Some(rule) = found {
-                self.tell_found(first, rule);
-                return Ok(Some((self.actions_of(rule), table)));
+            match self.look_up(table, in_port) {
+                Outcome::Rule(rule) => {
+                    self.tell_found(first, rule);
+                    return Ok(Some((self.actions_of(rule), table)));
+                }
+                Outcome::Dropped => return Ok(None),
+                Outcome::Missed => {}
             }
             match self.miss(table, asks) {
                 Some(later) => table = later,
@@ -333,7 +336,7 @@ impl<'a, O: Observer> Walk<'a, O> {
 
     /// Does what a table does without a rule for the packet; returns the table that is next.
     fn miss(&mut self, table: TableId, asks: bool) -> Option<TableId> {
-        self.missed = Some(table);
+        self.missed = Some(DropReason::TableMiss(table));
         if !asks {
             self.tell_missed(table, false);
             return None;
@@ -406,7 +409,7 @@ impl<'a, O: Observer> Walk<'a, O> {
         Next::Fail
     }
 
-    fn lookup_from(&mut self, port: PortId, table: TableId) -> Option<RuleId> {
+    pub(super) fn lookup_from(&mut self, port: PortId, table: TableId) -> Option<RuleId> {
         let former = self.state.lift(&in_port_subfield());
         self.state.write(f::IN_PORT, port.0.into(), u32::MAX.into());
         let rule = self.lookup(table);
@@ -414,7 +417,7 @@ impl<'a, O: Observer> Walk<'a, O> {
         rule
     }
 
-    fn lookup(&mut self, table: TableId) -> Option<RuleId> {
+    pub(super) fn lookup(&mut self, table: TableId) -> Option<RuleId> {
         let memory = match &mut self.lookups_by {
             Lookups::Examined(memory) => *memory,
             Lookups::Bare(first) => {
@@ -442,6 +445,7 @@ impl<'a, O: Observer> Walk<'a, O> {
         self.begin_step(StepKind::Lookup { table, rule });
         self.trace.set_searched(&examined);
         self.state.read_words(&examined);
+        self.read_whether_fragment();
         self.examined = examined;
         self.author = rule.into();
         rule
@@ -867,11 +871,11 @@ impl<'a, O: Observer> Walk<'a, O> {
         (self.bucket_base, self.is_in_action_set) = (bucket_base, was_in_it);
         let mut nested = std::mem::replace(&mut self.effects, outer);
         trim(&mut nested);
-        if let Some(table) = std::mem::replace(&mut self.missed, missed)
+        if let Some(reason) = std::mem::replace(&mut self.missed, missed)
             && !nested.iter().any(sends_something)
             && self.drops == drops
         {
-            self.drop(DropReason::TableMiss(table));
+            self.drop(reason);
         }
         match nested.len() {
             0 => {}

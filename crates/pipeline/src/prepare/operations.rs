@@ -11,6 +11,7 @@ use crate::bridge::BridgeId;
 use crate::change::{ChangeError, Operation};
 use crate::check;
 use crate::flow::{Flow, Group, Labels, PortState};
+use crate::fragments::FragmentMode;
 use crate::limits::TableLimit;
 use crate::mac::MacMove;
 use crate::miss::Misses;
@@ -47,6 +48,7 @@ impl Pipeline {
             Operation::SetPortVlans(id, vlans) => self.set_port_vlans(*id, vlans),
             Operation::SetForwardsBpdus(bridge, does) => self.set_forwards_bpdus(*bridge, *does),
             Operation::SetMisses(bridge, misses) => self.set_misses(*bridge, misses),
+            Operation::SetFragments(bridge, mode) => self.set_fragments(*bridge, *mode),
             // The layout was made when the change began.
             Operation::Foresee(_) => {}
             Operation::LimitTable(table, limit) => {
@@ -474,6 +476,21 @@ impl Pipeline {
         self.touch(Touched::Misses(bridge));
         self.note(Done::Misses(bridge));
         self.unpublished().delta.misses.push(bridge);
+    }
+
+    fn set_fragments(&mut self, bridge: BridgeId, mode: FragmentMode) {
+        let open = self.open_version();
+        if self.fragment_mode(bridge, open) == mode {
+            return;
+        }
+        let state = Some(mode).filter(|mode| *mode != FragmentMode::default());
+        self.fragments
+            .entry(bridge)
+            .or_default()
+            .record(open, state);
+        self.touch(Touched::Fragments(bridge));
+        self.note(Done::Fragments(bridge));
+        self.unpublished().delta.fragments.push(bridge);
     }
 
     fn move_mac(&mut self, moved: MacMove) {

@@ -7,12 +7,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use thalweg_classifier::{Pattern, Precedence, RuleId, Version};
-use thalweg_packet::{FieldId, Instant, Layout};
+use thalweg_packet::{FieldId, Instant, Layout, standard as f};
 
 use crate::action::TableId;
 use crate::change::{Change, ChangeError, Operation, Selector, Target, uses_group};
 use crate::check;
 use crate::flow::Flow;
+use crate::fragments::FragmentMode;
 use crate::pipeline::Pipeline;
 use crate::reads;
 
@@ -76,6 +77,7 @@ impl<'a> Plan<'a> {
             | Operation::SetPortVlans(..)
             | Operation::SetForwardsBpdus(..)
             | Operation::SetMisses(..)
+            | Operation::SetFragments(..)
             | Operation::LimitTable(..)
             | Operation::MoveMacs(_)
             | Operation::Foresee(_) => false,
@@ -239,6 +241,9 @@ impl Pipeline {
                 Operation::SetPortVlans(_, vlans) => reads::add_vlans(vlans, &mut used),
                 Operation::Foresee(actions) => {
                     reads::add_actions(actions, &self.fields, &mut used);
+                }
+                Operation::SetFragments(_, FragmentMode::Drop) => {
+                    used.insert(f::IP_FRAG);
                 }
                 _ => {}
             }

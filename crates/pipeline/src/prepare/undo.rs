@@ -80,6 +80,9 @@ impl Pipeline {
                 Done::Bpdus(bridge) => abort_in(&mut self.bpdus, bridge, slice.version),
                 Done::Limit(table, former) => self.install_limit(table, former),
                 Done::Misses(bridge) => abort_in(&mut self.misses, bridge, slice.version),
+                Done::Fragments(bridge) => {
+                    abort_in(&mut self.fragments, bridge, slice.version);
+                }
                 Done::Station(station) => self.macs.abort(station, slice.version),
             }
         }

@@ -11,10 +11,10 @@ use thalweg_packet::wire::{MacAddress, PacketBuilder, TcpFlags};
 use thalweg_packet::{FieldId, Headers, Instant, PortId, Receipt, standard as f};
 use thalweg_pipeline::text::parse_rules;
 use thalweg_pipeline::{
-    Action, Actions, BridgeId, Bucket, Change, Config, Flow, Group, GroupId, GroupKind,
-    HashedField, MacMove, Match, Miss, Misses, Operation, Output, PacketInReason, Pipeline,
-    PortState, PortVlans, PriorityTags, Selection, SelectionMethod, Selector, Slice, Station,
-    Subfield, TableId, Target, VlanMode, VlanSet, Write, translate,
+    Action, Actions, BridgeId, Bucket, Change, Config, Flow, FragmentMode, Group, GroupId,
+    GroupKind, HashedField, MacMove, Match, Miss, Misses, Operation, Output, PacketInReason,
+    Pipeline, PortState, PortVlans, PriorityTags, Selection, SelectionMethod, Selector, Slice,
+    Station, Subfield, TableId, Target, VlanMode, VlanSet, Write, translate,
 };
 
 const RULES: &str = "\
@@ -379,6 +379,14 @@ fn vlans() -> impl Strategy<Value = Arc<PortVlans>> {
     })
 }
 
+fn fragments() -> impl Strategy<Value = FragmentMode> {
+    select(vec![
+        FragmentMode::Normal,
+        FragmentMode::Drop,
+        FragmentMode::NxMatch,
+    ])
+}
+
 pub(crate) fn operation() -> impl Strategy<Value = Operation> {
     let flow = (table(), any::<u16>(), matching(), actions()).prop_map(
         |(table, priority, matching, actions)| Flow {
@@ -421,6 +429,7 @@ pub(crate) fn operation() -> impl Strategy<Value = Operation> {
         1 => (port, vlans()).prop_map(|(port, vlans)| Operation::SetPortVlans(port, vlans)),
         1 => any::<bool>()
             .prop_map(|does| Operation::SetForwardsBpdus(BridgeId::default(), does)),
+        1 => fragments().prop_map(|mode| Operation::SetFragments(BridgeId::default(), mode)),
         1 => prop::collection::vec(moved, 0..3).prop_map(Operation::MoveMacs),
         1 => actions().prop_map(Operation::Foresee),
     ]

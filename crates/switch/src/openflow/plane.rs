@@ -10,10 +10,12 @@ use thalweg_openflow::message::continuation::PacketContinuation;
 use thalweg_openflow::message::flow::FlowStatsRequest;
 use thalweg_openflow::message::packet::PacketIn;
 use thalweg_openflow::message::port::PortDesc;
-use thalweg_openflow::message::switch::{Description, FRAG_NORMAL, Features, capability};
+use thalweg_openflow::message::switch::{
+    Description, FRAG_DROP, FRAG_NORMAL, FRAG_NX_MATCH, Features, capability,
+};
 use thalweg_openflow::message::{Reply, Request};
 use thalweg_openflow::{ErrorCode, Refusal, Version, refuse};
-use thalweg_pipeline::{BridgeId, Miss, Misses};
+use thalweg_pipeline::{BridgeId, Change, FragmentMode, Miss, Misses, Operation};
 
 use super::cursor::Cursor;
 use super::desk::Desk;
@@ -174,11 +176,19 @@ impl Target for OpenFlowPlane {
     }
 
     fn set_fragments(&mut self, mode: u16) -> Result<(), Refusal> {
-        if mode == FRAG_NORMAL {
-            return Ok(());
-        }
-        let what = "this switch handles fragments as they come (`normal`) only";
-        Err(refuse(ErrorCode::OFPSCFC_BAD_FLAGS, what))
+        let mode = match mode {
+            FRAG_NORMAL => FragmentMode::Normal,
+            FRAG_DROP => FragmentMode::Drop,
+            FRAG_NX_MATCH => FragmentMode::NxMatch,
+            _ => {
+                let what = "this switch does not put fragments together; it has the modes \
+                            `normal`, `drop` and `nx-match`";
+                return Err(refuse(ErrorCode::OFPSCFC_BAD_FLAGS, what));
+            }
+        };
+        let change = Change::one(Operation::SetFragments(self.numbers.bridge, mode));
+        let made = self.call(move |switch| switch.apply(&change))?;
+        made.map(drop).map_err(|error| changes::refusal_of(&error))
     }
 
     fn change(&mut self, transactions: Arc<[Transaction]>) -> Vec<Result<Outcome, Failure>> {

@@ -14,8 +14,8 @@ use rand_pcg::Pcg64Mcg;
 use thalweg_datapath::{EntryView, EvictReason, MaintainerKind};
 use thalweg_packet::{Instant, Layout, Packet, PortId, standard};
 use thalweg_pipeline::{
-    Action, BridgeId, Change, Effect, Group, GroupKind, Miss, Misses, Operation, Output, Pipeline,
-    PortState, RuleId, StepKind, Translation, text, translate,
+    Action, BridgeId, Change, Effect, FragmentMode, Group, GroupKind, Miss, Misses, Operation,
+    Output, Pipeline, PortState, RuleId, StepKind, Translation, text, translate,
 };
 use thalweg_switch::{Config, Engine};
 use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
@@ -214,9 +214,10 @@ impl Bench {
     pub(crate) fn any_changes(&mut self) -> Vec<Change> {
         let change = match self.random.random_range(0..8) {
             0 => self.next_group(),
-            1 => Some(match self.random.random_range(0..4) {
+            1 => Some(match self.random.random_range(0..5) {
                 0 => self.next_misses(),
                 1 => self.next_vlans(),
+                2 => self.next_fragments(),
                 _ => self.next_port(),
             }),
             _ => None,
@@ -310,6 +311,17 @@ impl Bench {
         let port = PortId(self.random.random_range(1..=4));
         let vlans = vlans::any_vlans(&mut self.random);
         Change::one(Operation::SetPortVlans(port, Arc::new(vlans)))
+    }
+
+    /// Has tables see fragments with or without ports, or drop them.
+    pub(crate) fn next_fragments(&mut self) -> Change {
+        let modes = [
+            FragmentMode::Normal,
+            FragmentMode::Drop,
+            FragmentMode::NxMatch,
+        ];
+        let mode = modes[self.random.random_range(0..modes.len())];
+        Change::one(Operation::SetFragments(BridgeId::default(), mode))
     }
 
     /// Removes or adds a port, sets it up or down, or ends its flooding.

@@ -157,6 +157,9 @@ impl<'a> Reads<'a> {
         let mut reads = Vec::new();
         let written = trace.written_words();
         let is_written = |word: usize| written >> word & 1 == 1;
+        // Every lookup reads whether the packet is a fragment.
+        let mut of_fragments = vec![0; layout.words()];
+        layout.set(&mut of_fragments, f::IP_FRAG, 3);
         for step in trace.steps() {
             let needed: Vec<u64> = (0..layout.ingress_words())
                 .map(|word| {
@@ -170,12 +173,14 @@ impl<'a> Reads<'a> {
                 .collect();
             let may_search_copies = (step.searched.iter().enumerate())
                 .any(|(word, bits)| *bits != 0 && is_written(word));
+            let acts_read_nothing = (step.searched.iter().zip(step.examined).zip(&of_fragments))
+                .all(|((searched, examined), fragments)| examined & !fragments == *searched);
             for by in readers_of(step.kind) {
                 let bits = needed.iter().enumerate().map(|(word, needed)| {
-                    let (lookup, actions) = if step.searched == step.examined {
+                    let searched = step.searched[word] | of_fragments[word];
+                    let (lookup, actions) = if acts_read_nothing {
                         (*needed, 0)
                     } else {
-                        let searched = step.searched[word];
                         (needed & searched, needed & step.examined[word] & !searched)
                     };
                     let copies = needed & !lookup & !actions;
@@ -200,6 +205,7 @@ impl<'a> Reads<'a> {
 fn readers_of(kind: StepKind) -> &'static [&'static str] {
     match kind {
         StepKind::Lookup { .. } => &["lookup", "lookup_or_actions", "actions"],
+        StepKind::Fragment { .. } => &["lookup"],
         StepKind::Bucket { .. } => &["group"],
         StepKind::Station { .. } => &["normal"],
         StepKind::ActionSet => &["action_set"],

@@ -72,6 +72,10 @@ pub(super) fn report(pipeline: &Pipeline, trace: &Trace, dropped: &[u64]) -> Vec
             "the bridge begins or ends to forward to reserved addresses".to_owned(),
         ),
         Input::Misses(_) => simple("misses", "what tables do without a rule changes".to_owned()),
+        Input::Fragments(_) => simple(
+            "fragments",
+            "what the bridge does with fragments changes".to_owned(),
+        ),
     });
     let layout = simple(
         "layout",

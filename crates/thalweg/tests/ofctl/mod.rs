@@ -86,6 +86,15 @@ impl Switch {
         name.lines().next().unwrap_or_default().to_owned()
     }
 
+    /// How many packets the port has sent.
+    pub(crate) fn packets_sent_by(&self, port: &str) -> u64 {
+        let ports = self.ok("OpenFlow13", &["dump-ports"], &[port]);
+        let mut lines = ports.lines();
+        let sent = lines.find_map(|line| line.trim().strip_prefix("tx pkts="));
+        let sent = sent.and_then(|sent| sent.split(',').next());
+        sent.expect("a count").parse().expect("a number")
+    }
+
     /// The rules, sorted, without counts and the reply's first line.
     pub(crate) fn flows(&self, version: &str) -> Vec<String> {
         lines(&self.ok(version, &["--no-stats", "dump-flows"], &[]))

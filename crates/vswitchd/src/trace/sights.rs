@@ -122,6 +122,17 @@ impl<'a> Narrator<'a> {
         }
     }
 
+    /// A table that drops a fragment, which Open vSwitch does by a hidden rule.
+    fn fragment(&mut self, nesting: u32, table: TableId) {
+        let what = match table.bridge() == self.bridge {
+            true => "Packets are IP fragments and the fragment handling mode is \"drop\".",
+            false => "reg0=0x3, priority 0",
+        };
+        let text = format!("{:2}. {what}", table.number());
+        self.nodes.open_table(nesting, text);
+        self.nodes.say(nesting, NodeKind::Action, "drop".to_owned());
+    }
+
     /// What Open vSwitch says without a rule. In another bridge than the first it prints the
     /// hidden rule that stands for none.
     fn missing(&self, table: TableId, to_controller: bool) -> &'static str {
@@ -238,6 +249,7 @@ impl Observer for Narrator<'_> {
                 rule,
                 to_controller,
             } => return self.table(nesting, table, rule, to_controller),
+            Sight::Fragment(table) => return self.fragment(nesting, table),
             Sight::Action(action) => return self.action(nesting, action, fields),
             Sight::ActionSet => {
                 let text = "--. Executing action set:".to_owned();
