@@ -13,6 +13,7 @@ use std::process::Stdio;
 
 use anyhow::Context;
 
+use crate::autotest;
 use crate::controllers;
 use crate::dbsp;
 use crate::differential;
@@ -146,12 +147,16 @@ pub fn run(workspace: &Workspace, extent: Extent) -> anyhow::Result<bool> {
     if is_quick {
         left_out.push("comparison with Open vSwitch: --quick was given".to_owned());
         left_out.push("controllers: --quick was given".to_owned());
+        left_out.push("Open vSwitch's own tests: --quick was given".to_owned());
     } else {
         phases.run("comparison with Open vSwitch", || {
             let folder = differential::default_folder(workspace);
             differential::run(&differential::Config::for_tests(folder))
         });
         phases.run("controllers", || controllers::run(workspace, true));
+        phases.run("Open vSwitch's own tests", || {
+            autotest::run_passing(workspace)
+        });
     }
     let is_success = phases.finish();
     for line in &left_out {

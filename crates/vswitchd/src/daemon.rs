@@ -28,7 +28,8 @@ use std::time::Duration;
 use thalweg_control::openflow::{ControllerStatus, OpenFlowServer};
 use thalweg_ovsdb::open_vswitch::{TABLES, root};
 use thalweg_ovsdb::{DatabaseConfig, DatabaseEvent, TransactionId};
-use thalweg_packet::Instant;
+use thalweg_packet::{Instant, standard as f};
+use thalweg_pipeline::{Action, Actions, Change, Operation, Subfield};
 use thalweg_switch::{Interrupter, Switch, SwitchConfig};
 
 use crate::bridges::{Bridges, Dummies};
@@ -127,6 +128,15 @@ fn serve(daemon: &mut Daemon, process: &mut Process) {
     }
 }
 
+/// Actions that read the fields which a datapath's flows always show, so that keys have them.
+fn shown_fields() -> Actions {
+    let fields = [(f::ETH_TYPE, 16), (f::IP_FRAG, 2), (f::VLAN_TCI, 16)];
+    fields
+        .into_iter()
+        .map(|(field, width)| Action::Push(Subfield::whole(field, width)))
+        .collect()
+}
+
 /// How the daemon ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ending {
@@ -152,7 +162,9 @@ impl Daemon {
             ..SwitchConfig::default()
         };
         config.pipeline.bridges = true;
-        let switch = Switch::start(config, Vec::new()).map_err(|error| error.to_string())?;
+        let foreseen = Change::one(Operation::Foresee(shown_fields()));
+        let started = Switch::start_with(config, Vec::new(), &foreseen);
+        let switch = started.map_err(|error| error.to_string())?;
         let interrupter = switch.interrupter();
         let waker: Waker = Arc::new(move || interrupter.interrupt());
         let database = DatabaseConfig::new("Open_vSwitch", TABLES);
