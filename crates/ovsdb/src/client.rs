@@ -316,6 +316,13 @@ impl DatabaseClient {
             .is_some_and(|lock| lock.is_held == Some(true))
     }
 
+    /// Whether another client has the lock that was asked for, as the server said last.
+    pub fn is_lock_contended(&self) -> bool {
+        self.lock
+            .as_ref()
+            .is_some_and(|lock| lock.is_held == Some(false))
+    }
+
     /// Bytes that wait to be sent; while they are many, the owner reads nothing more.
     pub fn output_bytes(&self) -> usize {
         let connection = self.connection.as_ref();

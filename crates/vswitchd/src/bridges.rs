@@ -32,7 +32,7 @@ use thalweg_pipeline::{BridgeId, PortVlans};
 
 pub(crate) use device::{DeviceKind, Dummies};
 pub(crate) use report::Report;
-pub(crate) use wanted::{LOCAL, WantedBridge, read};
+pub(crate) use wanted::{Complaint, LOCAL, WantedBridge, read};
 
 use allocate::DatapathNumbers;
 use device::{Device, Devices};

@@ -21,6 +21,7 @@ mod configure;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -32,7 +33,7 @@ use thalweg_packet::{Instant, standard as f};
 use thalweg_pipeline::{Action, Actions, Change, Operation, Subfield};
 use thalweg_switch::{Interrupter, Switch, SwitchConfig};
 
-use crate::bridges::{Bridges, Dummies};
+use crate::bridges::{Bridges, Complaint, Dummies};
 use crate::database::{DatabaseAddress, DatabaseLink, Waker};
 use crate::log::Log;
 use crate::options::{DaemonOptions, DummyLevel, VERSION_TEXT};
@@ -66,11 +67,15 @@ pub(crate) struct Daemon {
     must_report: bool,
     /// The configuration that the bridges follow.
     followed: Option<i64>,
+    /// How often statistics are written, and when next.
+    interval: Duration,
     next_statistics: Instant,
     /// How the controllers of all bridges were when it was written last.
     controllers: Vec<ControllerStatus>,
     /// What was complained about, so that it is said once.
-    complaints: BTreeSet<String>,
+    complaints: BTreeSet<Complaint>,
+    /// The folder that sockets of controllers must be in, if there is one.
+    confined_to: Option<PathBuf>,
     /// Whether a configuration was followed and written: a parent may return.
     pub(crate) is_ready: bool,
     /// Whether it shall end, and if so, whether it cleans up.
@@ -157,6 +162,7 @@ impl Daemon {
             Some(address) => address.parse()?,
             None => DatabaseAddress::Unix(run.join("db.sock")),
         };
+        let confined_to = (!options.no_self_confinement).then(|| run.clone());
         let mut config = SwitchConfig {
             packets_per_worker: PACKETS,
             ..SwitchConfig::default()
@@ -185,9 +191,11 @@ impl Daemon {
             must_follow: false,
             must_report: false,
             followed: None,
-            next_statistics: Instant::ZERO + STATISTICS_INTERVAL,
+            interval: STATISTICS_INTERVAL,
+            next_statistics: Instant::ZERO,
             controllers: Vec::new(),
             complaints: BTreeSet::new(),
+            confined_to,
             is_ready: false,
             ending: None,
         })
@@ -291,7 +299,7 @@ impl Daemon {
                 self.must_follow = true;
             }
             DatabaseEvent::Lock(true) => self.must_follow = true,
-            DatabaseEvent::Lock(false) => {
+            DatabaseEvent::Lock(false) if self.link.client().is_lock_contended() => {
                 self.log.write(modules::BRIDGE, LogLevel::Error, || {
                     format!(
                         "another ovs-vswitchd process is running, disabling this process (pid \
@@ -300,6 +308,8 @@ impl Daemon {
                     )
                 });
             }
+            // The connection has ended, and the lock with it.
+            DatabaseEvent::Lock(false) => {}
             DatabaseEvent::Finished(id, outcome) => self.note_written(id, &outcome),
             DatabaseEvent::Fault(fault) => log(LogLevel::Warning, format!("{address}: {fault}")),
             DatabaseEvent::Closed => {

@@ -331,6 +331,7 @@ fn a_lock_is_held_lost_and_asked_for_again() {
         "another has it: {events:?}"
     );
     assert!(!pair.client.has_lock());
+    assert!(pair.client.is_lock_contended());
     let mut transaction = DatabaseTransaction::new();
     transaction.insert(port::TABLE);
     assert_eq!(
@@ -356,6 +357,7 @@ fn a_lock_is_held_lost_and_asked_for_again() {
 
     let events = pair.close();
     assert!(events.contains(&DatabaseEvent::Lock(false)), "{events:?}");
+    assert!(!pair.client.is_lock_contended(), "no other client has it");
     pair.is_locked = true;
     let events = pair.connect();
     assert!(events.contains(&DatabaseEvent::Lock(true)), "{events:?}");

@@ -3,6 +3,7 @@
 //! Reading never fails: a value that makes no sense is reported, and counts as not set.
 
 use std::collections::BTreeMap;
+use std::path::{Component, Path};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,8 @@ use thalweg_openflow::{Version, Versions};
 use thalweg_ovsdb::open_vswitch::{bridge, controller, flow_table, interface, port, root};
 use thalweg_ovsdb::{DatabaseReplica, Pairs, Row, Text, Uuid};
 use thalweg_packet::wire::MacAddress;
+
+use crate::vlog::LogLevel;
 
 /// The number of a bridge's own port.
 pub(crate) const LOCAL: u16 = 0xfffe;
@@ -76,26 +79,62 @@ pub(crate) struct WantedInterface {
     pub(crate) options: BTreeMap<String, String>,
 }
 
-/// What could not be read, to be logged.
-#[derive(Debug, Default)]
-pub(crate) struct Complaints(pub(crate) Vec<String>);
+/// Something of the configuration that cannot be, to be logged.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Complaint {
+    pub(crate) level: LogLevel,
+    pub(crate) text: String,
+}
 
-impl Complaints {
-    fn add(&mut self, text: String) {
-        self.0.push(text);
+impl Complaint {
+    /// A complaint about something that counts as not set.
+    pub(crate) fn warning(text: String) -> Complaint {
+        let level = LogLevel::Warning;
+        Complaint { level, text }
     }
 }
 
-/// Reads all bridges of the database.
-pub(crate) fn read(replica: &DatabaseReplica) -> (BTreeMap<String, WantedBridge>, Complaints) {
+/// What could not be read.
+#[derive(Debug, Default)]
+pub(crate) struct Complaints(pub(crate) Vec<Complaint>);
+
+impl Complaints {
+    fn add(&mut self, text: String) {
+        self.0.push(Complaint::warning(text));
+    }
+
+    fn add_error(&mut self, text: String) {
+        let level = LogLevel::Error;
+        self.0.push(Complaint { level, text });
+    }
+}
+
+/// Reads all bridges of the database. Sockets of controllers must be below `confined_to`, if
+/// that is a folder.
+pub(crate) fn read(
+    replica: &DatabaseReplica,
+    confined_to: Option<&Path>,
+) -> (BTreeMap<String, WantedBridge>, Complaints) {
     let mut complaints = Complaints::default();
     let mut bridges = BTreeMap::new();
     for root in replica.rows(root::TABLE) {
         for row in replica.follow(root, root::BRIDGES) {
-            let wanted = read_bridge(replica, row, &mut complaints);
-            if wanted.name.contains('/') || wanted.name.is_empty() {
-                complaints.add(format!("ignoring invalid bridge name {:?}", wanted.name));
+            let name = row.get(bridge::NAME);
+            if name.contains(['/', '\\']) || name.is_empty() {
+                complaints.add(format!("ignoring bridge with invalid name \"{name}\""));
                 continue;
+            }
+            let mut wanted = read_bridge(replica, row, &mut complaints);
+            if let Some(folder) = confined_to {
+                let controllers = &mut wanted.openflow.controllers;
+                controllers.retain(|controller| {
+                    let refusal = refusal_of_socket(&controller.target, name, folder);
+                    let is_fine = refusal.is_none();
+                    refusal
+                        .into_iter()
+                        .for_each(|text| complaints.add_error(text));
+                    is_fine
+                });
             }
             bridges.insert(wanted.name.clone(), wanted);
         }
@@ -123,7 +162,7 @@ fn read_bridge(
         None => None,
     };
     let given_id = config.get("datapath-id");
-    let datapath_id = given_id.and_then(hexadecimal).filter(|id| *id != 0);
+    let datapath_id = given_id.and_then(hexadecimal);
     if let Some(text) = given_id.filter(|_| datapath_id.is_none()) {
         complaints.add(format!(
             "bridge {name}: datapath-id {text:?} is not 16 hexadecimal digits"
@@ -137,7 +176,8 @@ fn read_bridge(
     WantedBridge {
         row: row.clone(),
         datapath_type: row.get(bridge::DATAPATH_TYPE).to_owned(),
-        datapath_id,
+        // Zero stands for the default.
+        datapath_id: datapath_id.filter(|id| *id != 0),
         hwaddr,
         description: config.get("dp-desc").map(str::to_owned),
         forwards_bpdus: config.get("forward-bpdu") == Some("true"),
@@ -254,6 +294,44 @@ fn controllers(replica: &DatabaseReplica, row: &Row) -> Vec<WantedController> {
     controllers
 }
 
+/// Why a controller's socket may not be used. The database may be written from far away; it must
+/// not have the daemon overwrite files of the machine, or talk to other programs.
+fn refusal_of_socket(target: &str, bridge: &str, folder: &Path) -> Option<String> {
+    let instead = format!(
+        "connect to \"unix:{0}/{bridge}.mgmt\" (which is always available without special \
+         configuration)",
+        folder.display()
+    );
+    if let Some(path) = target.strip_prefix("punix:") {
+        let path = Path::new(path);
+        let name = path.file_name().and_then(|name| name.to_str());
+        let is_ours = name.is_some_and(|name| name.starts_with(&format!("{bridge}.")));
+        let is_fine = is_ours && path.parent() == Some(folder);
+        let allowed = folder.join(format!("{bridge}.*"));
+        return (!is_fine).then(|| {
+            format!(
+                "bridge {bridge}: Not adding Unix domain socket controller \"{target}\" due to \
+                 possibility of overwriting local files. Instead, specify path in permitted \
+                 format \"punix:{}\" or {instead}.",
+                allowed.display()
+            )
+        });
+    }
+    let path = target.strip_prefix("unix:")?;
+    let goes_up = Path::new(path)
+        .components()
+        .any(|part| part == Component::ParentDir);
+    let is_below = Path::new(path).starts_with(folder) && !goes_up;
+    (path.contains('/') && !is_below).then(|| {
+        format!(
+            "bridge {bridge}: Not connecting to socket controller \"{target}\" due to \
+             possibility for remote exploit.  Instead, specify socket in permitted directory \
+             \"unix:{}/\" or {instead}.",
+            folder.display()
+        )
+    })
+}
+
 fn tables(
     replica: &DatabaseReplica,
     row: &Row,
@@ -278,4 +356,41 @@ fn tables(
         tables.insert(number, wanted);
     }
     tables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_of_controllers_are_in_the_folder_and_have_the_name_of_their_bridge() {
+        let is_fine =
+            |target: &str| refusal_of_socket(target, "br0", Path::new("/run/ovs")).is_none();
+        for target in [
+            "punix:/run/ovs/br0.void",
+            "punix:/run//ovs/br0.",
+            "unix:/run/ovs/controller",
+            "unix:/run/ovs/below/controller",
+            "unix:controller",
+            "tcp:10.0.0.1:6653",
+            "ptcp:6653",
+        ] {
+            assert!(is_fine(target), "{target}");
+        }
+        for target in [
+            "punix:/run/ovs/br1.void",
+            "punix:/run/ovs/br0",
+            "punix:/run/ovs/br0.void/../overwrite.file",
+            "punix:/run/ovs/br0.below/void",
+            "punix:/run/ovs/../br0.void",
+            "punix:/tmp/br0.void",
+            "punix:br0.void",
+            "unix:/tmp/controller",
+            "unix:below/controller",
+            "unix:/run/ovs/../controller",
+            "unix:/run/ovs-other/controller",
+        ] {
+            assert!(!is_fine(target), "{target}");
+        }
+    }
 }

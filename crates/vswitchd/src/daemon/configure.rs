@@ -8,7 +8,7 @@ use thalweg_ovsdb::{TransactionId, TransactionOutcome};
 use thalweg_packet::Instant;
 
 use super::{Daemon, STATISTICS_INTERVAL};
-use crate::bridges::{Report, read};
+use crate::bridges::{Complaint, Report, read};
 use crate::vlog::{LogLevel, modules};
 
 /// Statistics are written at most this often.
@@ -17,21 +17,29 @@ const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 impl Daemon {
     /// Makes the bridges what the database wants.
     pub(super) fn configure(&mut self) {
-        let (wanted, complaints) = read(self.link.client().replica());
+        let confined_to = self.confined_to.as_deref();
+        let (wanted, complaints) = read(self.link.client().replica(), confined_to);
         let followed = self.bridges.follow(&wanted, &mut self.switch);
         for text in followed.done {
             self.log.write(modules::BRIDGE, LogLevel::Info, || text);
         }
-        for complaint in complaints.0.into_iter().chain(followed.complaints) {
+        let warnings = followed.complaints.into_iter().map(Complaint::warning);
+        for complaint in complaints.0.into_iter().chain(warnings) {
             // What is still wrong is not said again.
             if self.complaints.insert(complaint.clone()) {
-                self.log
-                    .write(modules::BRIDGE, LogLevel::Warning, || complaint);
+                let Complaint { level, text } = complaint;
+                self.log.write(modules::BRIDGE, level, || text);
             }
         }
         // What happened to ports is told before a client that waits for this can connect.
         self.switch.poll(Duration::ZERO);
         self.meet_servers();
+        let interval = self.statistics_interval();
+        if interval != self.interval {
+            // A longer interval before does not hold up the next statistics.
+            self.interval = interval;
+            self.next_statistics = self.switch.now();
+        }
         self.followed = self.wanted_configuration();
     }
 
@@ -50,7 +58,7 @@ impl Daemon {
         let now = self.switch.now();
         let totals = (now >= self.next_statistics).then(|| self.switch.totals());
         if totals.is_some() {
-            self.next_statistics = now + self.statistics_interval();
+            self.next_statistics = now + self.interval;
         }
         self.must_report = false;
         let report = Report {
