@@ -20,6 +20,19 @@ use crate::{BURST, Port, PortCounters, PortStatus};
 /// Most packets that wait to be received.
 const CAPACITY: usize = 4_096;
 
+/// The counts that Open vSwitch's dummies have besides packets and bytes: of packets received,
+/// twice, and of their only queue.
+pub fn dummy_counts(counters: &PortCounters) -> [(&'static str, u64); 6] {
+    [
+        ("rx_custom_packets_1", counters.received_packets),
+        ("rx_custom_packets_2", counters.received_packets),
+        ("rx_q0_bytes", counters.received_bytes),
+        ("rx_q0_packets", counters.received_packets),
+        ("tx_q0_bytes", counters.sent_bytes),
+        ("tx_q0_packets", counters.sent_packets),
+    ]
+}
+
 #[derive(Debug)]
 struct Queue {
     waiting: VecDeque<Box<[u8]>>,

@@ -49,7 +49,7 @@ pub use openflow::{OpenFlowCounters, OpenFlowIdentity, OpenFlowPlane, OpenFlowTa
 pub use p4::{
     P4Burst, P4Clock, P4Config, P4Forwarder, P4Plane, P4PlaneConfig, P4Switch, P4Totals, P4Waker,
 };
-pub use port_settings::PortIdentity;
+pub use port_settings::{PortDevice, PortIdentity};
 pub use ports::SwitchPort;
 pub use removal::{Removal, RemovalReason};
 pub use replace::replacement;

@@ -21,6 +21,19 @@ pub struct PortIdentity {
     pub name: String,
     /// Its Ethernet address; if there is none, one is made of the datapath and the number.
     pub address: Option<[u8; 6]>,
+    /// What is behind it.
+    pub device: PortDevice,
+}
+
+/// What is behind a port, for what OpenFlow tells of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum PortDevice {
+    /// Something that counts what it drops, and has no queues that OpenFlow knows of.
+    #[default]
+    Interface,
+    /// A dummy as Open vSwitch has it: with queue 0, and with
+    /// [counts of its own](thalweg_io::dummy_counts) instead of drops and errors.
+    Dummy,
 }
 
 /// The settings of all ports.
@@ -68,6 +81,12 @@ impl PortSettings {
     /// What a port is called, if that was set.
     pub(crate) fn identity(&self, number: PortId) -> Option<&PortIdentity> {
         self.identities.get(&number)
+    }
+
+    /// What is behind a port.
+    pub(crate) fn device(&self, number: PortId) -> PortDevice {
+        let identity = self.identity(number);
+        identity.map_or(PortDevice::default(), |identity| identity.device)
     }
 
     /// Forgets what was set of a port that has left.

@@ -157,10 +157,9 @@ impl Target for OpenFlowPlane {
                 | capability::GROUP_STATS
                 | capability::QUEUE_STATS
                 | capability::ARP_MATCH_IP
-                | capability::BUNDLES
-                | capability::FLOW_MONITORING,
-            // Output, VLAN, addresses, ports; not enqueue, which needs queues.
-            actions: 0x7ff,
+                // Flow monitors, too; Open vSwitch does not say so.
+                | capability::BUNDLES,
+            actions: statistics::standard_actions(Version::V10),
             ports: Vec::new(),
         }
     }

@@ -2,29 +2,33 @@
 
 use std::time::Duration;
 
-use thalweg_io::{PortCounters, PortStatus};
+use thalweg_io::{PortCounters, PortStatus, dummy_counts};
 use thalweg_openflow::message::flow::{AggregateStats, Counts};
 use thalweg_openflow::message::group::{ALL_GROUPS, GroupDesc, GroupFeatures, GroupStats};
 use thalweg_openflow::message::meter::{
     ALL_METERS, BAND_DROP, BAND_DSCP_REMARK, MeterFeatures, MeterStats, flags,
 };
 use thalweg_openflow::message::port::{
-    ALL_QUEUES, PortDesc, PortNumber, PortStats, QueueRequest, config, state,
+    ALL_QUEUES, CustomStat, PortDesc, PortNumber, PortStats, QueueDesc, QueueRequest, QueueStats,
+    config, state,
 };
 use thalweg_openflow::message::{Reply, Request};
 use thalweg_openflow::{ErrorCode, Refusal, Version, refuse};
 use thalweg_packet::PortId;
 
 use super::convert::groups::description;
-use super::convert::matching::{port_id, port_number};
+use super::convert::matching::port_number;
 use super::cursor::{duration, selector};
 use super::desk::Desk;
 use super::numbering::Numbering;
 use super::tables;
+use crate::port_settings::PortDevice;
 use crate::switch::Switch;
 
 /// Most bands of a meter.
 pub(super) const MAX_BANDS: u8 = 8;
+/// Stands for a count that is not kept.
+const NOT_KEPT: u64 = u64::MAX;
 /// Most meters.
 pub(super) const MAX_METERS: u32 = 65_536;
 
@@ -46,21 +50,21 @@ pub(super) fn read(
         Request::Table => Reply::Table(tables::statistics(switch, numbers, version)),
         Request::Port(port) => Reply::Port(port_statistics(switch, numbers, *port)),
         Request::Queue(asked) => {
-            check_queue(switch, numbers, version, asked)?;
-            Reply::Queue(Vec::new())
+            let queues = queues(switch, numbers, version, asked)?;
+            Reply::Queue(queues.into_iter().map(queue_row).collect())
         }
         Request::QueueDesc(asked) => {
-            check_queue(switch, numbers, version, asked)?;
-            Reply::QueueDesc(Vec::new())
+            let queues = queues(switch, numbers, version, asked)?;
+            Reply::QueueDesc(queues.into_iter().map(queue_description).collect())
         }
         Request::Group(group) => Reply::Group(group_statistics(switch, numbers, *group)),
         Request::GroupDesc(group) => Reply::GroupDesc(group_descriptions(switch, numbers, *group)),
         Request::GroupFeatures => Reply::GroupFeatures(GroupFeatures {
             kinds: 0xf,
-            // Weights, liveness, chaining with checks.
-            capabilities: 0xf,
+            // Weights, liveness, chaining.
+            capabilities: 0x7,
             max_groups: [thalweg_openflow::message::group::MAX_GROUP; 4],
-            actions: [0x0fff_9fff; 4],
+            actions: [standard_actions(version); 4],
         }),
         Request::Meter(meter) => {
             let known = meters(switch.desks.get(numbers.bridge), *meter)?;
@@ -116,33 +120,71 @@ fn aggregate(
     Ok(sums)
 }
 
-/// Ports have no queues, so that only a request for all of them has an answer.
-fn check_queue(
+/// The bits of a version's standard actions that its messages can carry: those that Open
+/// vSwitch says, whose numbers changed with OpenFlow 1.1 and 1.2.
+pub(super) fn standard_actions(version: Version) -> u32 {
+    match version {
+        Version::V10 => 0xfff,
+        // Not copies of the TTL (11, 12).
+        Version::V11 => 0x01ff_e7ff,
+        // What sets a field is one action (25) from here on.
+        _ => 0x03ff_8001,
+    }
+}
+
+/// The port of each queue that is asked for. Only dummies have one, with number 0.
+fn queues(
     switch: &Switch,
     numbers: Numbering,
     version: Version,
     asked: &QueueRequest,
-) -> Result<(), Refusal> {
+) -> Result<Vec<PortNumber>, Refusal> {
     let pipeline = switch.pipeline();
-    let is_known = |port| {
-        let id = numbers.port(port_id(port));
-        pipeline.port(id, pipeline.version()).is_some()
-    };
     let is_any = match version {
         Version::V10 => matches!(asked.port, PortNumber::ANY | PortNumber::ALL),
         _ => asked.port == PortNumber::ANY,
     };
-    if !is_any && !is_known(asked.port) {
+    let ports = pipeline.ports_of(numbers.bridge, pipeline.version());
+    let ports = ports.map(|(id, _)| (id, port_number(numbers.told_port(id))));
+    let asked_ports = ports.filter(|(_, number)| is_any || *number == asked.port);
+    let asked_ports: Vec<(PortId, PortNumber)> = asked_ports.collect();
+    if !is_any && asked_ports.is_empty() {
         let what = format!("there is no port {}", asked.port);
         return Err(refuse(ErrorCode::OFPQOFC_BAD_PORT, what));
     }
-    let mut ports = pipeline.ports_of(numbers.bridge, pipeline.version());
-    let has_ports = ports.next().is_some();
-    if asked.queue != ALL_QUEUES || !has_ports {
+    let has_queue = |id: PortId| switch.settings.device(id) == PortDevice::Dummy;
+    let with_queue = asked_ports.iter().filter(|(id, _)| has_queue(*id));
+    let found: Vec<PortNumber> = match asked.queue {
+        0 | ALL_QUEUES => with_queue.map(|(_, number)| *number).collect(),
+        _ => Vec::new(),
+    };
+    let is_all = asked.queue == ALL_QUEUES && !asked_ports.is_empty();
+    if found.is_empty() && !is_all {
         let what = format!("there is no queue {}", asked.queue);
         return Err(refuse(ErrorCode::OFPQOFC_BAD_QUEUE, what));
     }
-    Ok(())
+    Ok(found)
+}
+
+/// A dummy's queue counts nothing.
+fn queue_row(port: PortNumber) -> QueueStats {
+    QueueStats {
+        port,
+        queue: 0,
+        tx_bytes: NOT_KEPT,
+        tx_packets: NOT_KEPT,
+        tx_errors: NOT_KEPT,
+        duration: None,
+    }
+}
+
+fn queue_description(port: PortNumber) -> QueueDesc {
+    QueueDesc {
+        port,
+        queue: 0,
+        min_rate: None,
+        max_rate: None,
+    }
 }
 
 fn port_statistics(switch: &mut Switch, numbers: Numbering, port: PortNumber) -> Vec<PortStats> {
@@ -150,18 +192,48 @@ fn port_statistics(switch: &mut Switch, numbers: Numbering, port: PortNumber) ->
     let age = switch.now() - thalweg_packet::Instant::ZERO;
     let pipeline = switch.pipeline();
     let ports = pipeline.ports_of(numbers.bridge, pipeline.version());
-    let rows = ports.filter_map(|(id, state)| {
+    let rows = ports.filter_map(|(id, _)| {
         let number = port_number(numbers.told_port(id));
         let is_asked = port == PortNumber::ANY || port == number;
         let place = totals.ports.binary_search_by_key(&id, |known| known.number);
-        let counters = match state.peer {
+        let row = match place.map(|place| totals.ports[place].counters) {
+            Ok(counters) => match switch.settings.device(id) {
+                PortDevice::Interface => port_row(number, &counters, age),
+                PortDevice::Dummy => dummy_row(number, &counters, age),
+            },
             // A patch has no device.
-            Some(_) => PortCounters::default(),
-            None => totals.ports[place.ok()?].counters,
+            Err(_) => without_errors(port_row(number, &PortCounters::default(), age)),
         };
-        (is_asked && switch.has_port(id)).then(|| port_row(number, &counters, age))
+        (is_asked && switch.has_port(id)).then_some(row)
     });
     rows.collect()
+}
+
+/// The row of a dummy, which has counts of its own instead of drops and errors.
+fn dummy_row(port: PortNumber, counters: &PortCounters, age: Duration) -> PortStats {
+    let custom = dummy_counts(counters).map(|(name, value)| CustomStat {
+        name: name.to_owned(),
+        value,
+    });
+    PortStats {
+        custom: custom.into(),
+        ..without_errors(port_row(port, counters, age))
+    }
+}
+
+/// The row of a port that counts packets and bytes only.
+fn without_errors(row: PortStats) -> PortStats {
+    PortStats {
+        rx_dropped: NOT_KEPT,
+        tx_dropped: NOT_KEPT,
+        rx_errors: NOT_KEPT,
+        tx_errors: NOT_KEPT,
+        rx_frame_errors: NOT_KEPT,
+        rx_overrun_errors: NOT_KEPT,
+        rx_crc_errors: NOT_KEPT,
+        collisions: NOT_KEPT,
+        ..row
+    }
 }
 
 fn port_row(port: PortNumber, counters: &PortCounters, age: Duration) -> PortStats {
@@ -199,8 +271,8 @@ pub(super) fn port_descriptions(switch: &Switch, numbers: Numbering) -> Vec<Port
             address: address_of(switch, numbers, id),
             name: identity.map_or_else(|| format!("port{}", told.0), |known| known.name.clone()),
             config: set & !config::NO_FLOOD | no_flood,
-            state: match switch.is_port_up(id) {
-                true if set & config::PORT_DOWN != 0 => 0,
+            // A port that was taken down has no link either.
+            state: match switch.is_port_up(id) && set & config::PORT_DOWN == 0 {
                 true => state::LIVE,
                 false => state::LINK_DOWN,
             },

@@ -44,7 +44,7 @@ impl OpenFlow {
             let name = port.name.clone();
             let identity = PortIdentity {
                 name,
-                address: None,
+                ..PortIdentity::default()
             };
             switch.set_port_identity(port.number, identity);
         }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use thalweg_packet::PortId;
 use thalweg_packet::wire::MacAddress;
 use thalweg_pipeline::{Change, Operation, PortVlans};
-use thalweg_switch::{PortIdentity, Switch};
+use thalweg_switch::{PortDevice, PortIdentity, Switch};
 
 use super::serve::tables;
 use super::wanted::{WantedBridge, WantedInterface};
@@ -199,13 +199,14 @@ impl Bridges {
             let number = number.ok_or("no port number is left")?;
             let port = bridge.port(number);
             if kind == DeviceKind::Patch {
-                switch.set_port_identity(port, identity(&wanted.name, None));
+                switch.set_port_identity(port, identity(&wanted.name, kind, None));
                 switch
                     .add_patch(port, None)
                     .map_err(|error| error.to_string())?;
             } else {
                 let (device, attached) = self.devices.open(kind, wanted, port)?;
-                switch.set_port_identity(port, identity(&wanted.name, Some(device.mac)));
+                let identity = identity(&wanted.name, kind, Some(device.mac));
+                switch.set_port_identity(port, identity);
                 switch.attach(attached).map_err(|error| error.to_string())?;
                 let kind = &bridge.datapath_type;
                 let number = self.numbers.take(kind, has_dummies, &wanted.name);
@@ -300,20 +301,24 @@ impl Bridges {
         bridge.mac = wanted.hwaddr.or(lowest).unwrap_or(bridge.default_mac);
         let (mac, local) = (bridge.mac, bridge.port(LOCAL));
         if let Some(interface) = bridge.interfaces.get_mut(&wanted.name)
-            && let Some(device) = &mut interface.device
+            && let (Some(kind), Some(device)) = (interface.kind, &mut interface.device)
             && device.mac != mac
         {
             device.mac = mac;
-            switch.set_port_identity(local, identity(&wanted.name, Some(mac)));
+            switch.set_port_identity(local, identity(&wanted.name, kind, Some(mac)));
         }
     }
 }
 
-/// A port's name and address, for OpenFlow.
-fn identity(name: &str, address: Option<MacAddress>) -> PortIdentity {
+/// A port's name, address and device, for OpenFlow.
+fn identity(name: &str, kind: DeviceKind, address: Option<MacAddress>) -> PortIdentity {
     PortIdentity {
         name: name.to_owned(),
         address: address.map(|address| address.0),
+        device: match kind.is_dummy() {
+            true => PortDevice::Dummy,
+            false => PortDevice::Interface,
+        },
     }
 }
 

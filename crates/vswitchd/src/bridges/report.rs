@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_control::openflow::OpenFlowServer;
+use thalweg_io::dummy_counts;
 use thalweg_openflow::message::connection::Role;
 use thalweg_ovsdb::open_vswitch::{bridge, controller, interface, root};
 use thalweg_ovsdb::{DatabaseReplica, DatabaseTransaction, Row};
@@ -58,7 +59,8 @@ impl Bridges {
                     totals.ports.iter().find(|port| port.number == number)
                 });
                 if let Some(totals) = totals {
-                    report_counts(&mut transaction, row, totals);
+                    let is_dummy = interface.kind.is_some_and(DeviceKind::is_dummy);
+                    report_counts(&mut transaction, row, totals, is_dummy);
                 }
             }
         }
@@ -174,22 +176,37 @@ impl Interface {
     }
 }
 
-fn report_counts(transaction: &mut DatabaseTransaction, row: &Arc<Row>, totals: &PortTotals) {
+/// Writes what a port counted. A dummy knows of no drops and errors, and has other counts.
+fn report_counts(
+    transaction: &mut DatabaseTransaction,
+    row: &Arc<Row>,
+    totals: &PortTotals,
+    is_dummy: bool,
+) {
     let counters = &totals.counters;
-    let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-    let statistics = [
-        ("collisions", 0),
-        ("rx_bytes", number(counters.received_bytes)),
-        ("rx_crc_err", 0),
-        ("rx_dropped", number(counters.pool_refusals)),
-        ("rx_errors", 0),
-        ("rx_frame_err", 0),
-        ("rx_over_err", 0),
-        ("rx_packets", number(counters.received_packets)),
-        ("tx_bytes", number(counters.sent_bytes)),
-        ("tx_dropped", number(counters.drops.total())),
-        ("tx_errors", 0),
-        ("tx_packets", number(counters.sent_packets)),
+    let mut counts = vec![
+        ("rx_bytes", counters.received_bytes),
+        ("rx_packets", counters.received_packets),
+        ("tx_bytes", counters.sent_bytes),
+        ("tx_packets", counters.sent_packets),
     ];
-    transaction.set(row, interface::STATISTICS, &statistics);
+    match is_dummy {
+        true => counts.extend(dummy_counts(counters)),
+        false => counts.extend([
+            ("collisions", 0),
+            ("rx_crc_err", 0),
+            ("rx_dropped", counters.pool_refusals),
+            ("rx_errors", 0),
+            ("rx_frame_err", 0),
+            ("rx_over_err", 0),
+            ("tx_dropped", counters.drops.total()),
+            ("tx_errors", 0),
+        ]),
+    }
+    let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    let counts = counts
+        .into_iter()
+        .map(|(name, count)| (name, number(count)));
+    let counts: Vec<(&str, i64)> = counts.collect();
+    transaction.set(row, interface::STATISTICS, &counts);
 }
