@@ -26,7 +26,7 @@ use thalweg_openflow::message::continuation::PacketContinuation;
 use thalweg_openflow::message::flow::{FlowStats, FlowStatsRequest};
 use thalweg_openflow::message::packet::PacketIn;
 use thalweg_openflow::message::port::PortDesc;
-use thalweg_openflow::message::switch::{Description, Features};
+use thalweg_openflow::message::switch::{Description, Features, SwitchConfig};
 use thalweg_openflow::message::{Message, Reply, Request};
 use thalweg_openflow::{Context, ErrorCode, Refusal, Session, SessionConfig, decode, refuse};
 use tokio_rustls::rustls;
@@ -508,4 +508,63 @@ fn a_connection_that_asks_for_too_many_changes_waits() {
         assert_eq!(replies(&mut agent), 1, "after {step} halves of a second");
     }
     assert_eq!(agent.counters().changes_done, 4);
+}
+
+/// What a connection was told since the last call.
+fn told(agent: &mut Agent<Empty>, id: thalweg_control::openflow::ConnectionId) -> Vec<Message> {
+    let messages = std::iter::from_fn(|| agent.take_output(id));
+    let messages = messages.map(|bytes| decode(&bytes, Context::default()).unwrap().message);
+    messages.collect()
+}
+
+#[test]
+fn a_service_connection_is_told_what_it_asks_for_and_nothing_before() {
+    let (mut agent, changing) = agent(None, None);
+    let config = ConnectionConfig {
+        kind: ConnectionKind::Service,
+        versions: Versions::ALL,
+        probe_interval: None,
+        packet_rate: None,
+        change_rate: None,
+    };
+    let service = agent.open(config, Duration::ZERO);
+    let hello = [5, 0, 0, 8, 0, 0, 0, 0];
+    for id in [changing, service] {
+        agent.receive(id, &hello, Duration::ZERO);
+        told(&mut agent, id);
+    }
+    let add_group = [5, 15, 0, 16, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 7];
+    agent.receive(changing, &add_group, Duration::ZERO);
+    assert_eq!(told(&mut agent, service), []);
+    // Changes of groups and meters by others, while it is no secondary.
+    let set_async = [5, 28, 0, 16, 0, 0, 0, 2, 0, 11, 0, 8, 0, 0, 0, 3];
+    agent.receive(service, &set_async, Duration::ZERO);
+    agent.receive(changing, &add_group, Duration::ZERO);
+    let forwarded = told(&mut agent, service);
+    assert!(
+        matches!(forwarded[..], [Message::RequestForward(_)]),
+        "{forwarded:?}"
+    );
+    assert_eq!(told(&mut agent, changing), [], "it knows");
+}
+
+#[test]
+fn the_configuration_says_whether_packets_with_an_expired_ttl_are_told() {
+    let (mut agent, id) = agent(None, None);
+    agent.receive(id, &[1, 0, 0, 8, 0, 0, 0, 0], Duration::ZERO);
+    told(&mut agent, id);
+    for flags in [0, 4, 0] {
+        let mut input = vec![1, 9, 0, 12, 0, 0, 0, 1, 0, flags, 0, 128];
+        input.extend([1, 7, 0, 8, 0, 0, 0, 2]);
+        agent.receive(id, &input, Duration::ZERO);
+        let expected = SwitchConfig {
+            flags: flags.into(),
+            miss_send_length: 128,
+        };
+        assert_eq!(
+            told(&mut agent, id),
+            [Message::GetConfigReply(expected)],
+            "{flags}"
+        );
+    }
 }

@@ -321,10 +321,6 @@ fn buckets_and_stations_are_checked() {
     };
     let cases = [
         (
-            group(GroupKind::FastFailover, [].into()),
-            "needs a port or a group to watch",
-        ),
-        (
             group(hashing(1 << 40, None), [].into()),
             "bits past a field's end",
         ),

@@ -75,8 +75,13 @@ impl Switch {
     /// known of tables and groups stay.
     pub fn open_flow(&mut self, bridge: BridgeId, identity: OpenFlowIdentity) -> OpenFlowPlane {
         let (desk, plane) = plane::connect(self, bridge, identity);
+        let numbers = desk.numbers;
         self.desks.insert(desk);
-        self.desks.note_ports();
+        // Ports that are there already are no news.
+        let ports = statistics::port_descriptions(self, numbers);
+        if let Some(desk) = self.desks.get_mut(bridge) {
+            desk.note_ports(ports);
+        }
         plane
     }
 

@@ -14,15 +14,19 @@ use thalweg_openflow::message::flow::{
     ALL_TABLES, FlowCommand, FlowFlags, FlowMod, FlowStats, FlowStatsRequest,
 };
 use thalweg_openflow::message::group::{
-    ALL_BUCKETS, ALL_GROUPS, ANY_GROUP, Bucket, GroupCommand, GroupMod, GroupType,
+    ALL_BUCKETS, ALL_GROUPS, ANY_GROUP, Bucket, GroupCommand, GroupMod, GroupType, LAST_BUCKET,
 };
+use thalweg_openflow::message::monitor::MonitorEvent;
 use thalweg_openflow::message::packet::PacketOut;
-use thalweg_openflow::message::port::{PortMod, PortNumber, PortReason, PortStats, config, state};
+use thalweg_openflow::message::port::{
+    ALL_QUEUES, PortMod, PortNumber, PortReason, PortStats, QueueRequest, config, state,
+};
 use thalweg_openflow::message::{Reply, Request};
-use thalweg_openflow::{Condition, FieldId, Match, Value, Version};
+use thalweg_openflow::{Condition, ErrorCode, FieldId, Match, Value, Version};
 use thalweg_pipeline::{BridgeId, Config};
 use thalweg_switch::{
-    Interrupter, OpenFlowIdentity, OpenFlowPlane, PortIdentity, Switch, SwitchConfig, SwitchPort,
+    Interrupter, OpenFlowIdentity, OpenFlowPlane, PortDevice, PortIdentity, Switch, SwitchConfig,
+    SwitchPort,
 };
 
 const OUTER: BridgeId = BridgeId(0);
@@ -79,19 +83,14 @@ impl Bench {
             }
             switch.stop();
         });
-        let mut bench = Bench {
+        Bench {
             outer,
             inner,
             handles,
             work: Some(work),
             interrupter,
             thread: Some(thread),
-        };
-        // What was there before is told first.
-        bench.poll();
-        bench.outer.events();
-        bench.inner.events();
-        bench
+        }
     }
 
     /// Has the switch's owner do something.
@@ -480,6 +479,7 @@ fn ports_are_named_and_told_to_their_bridge() {
     let identity = PortIdentity {
         name: "veth7".to_owned(),
         address: Some([2, 7, 7, 7, 7, 7]),
+        ..PortIdentity::default()
     };
     bench.with(move |switch| switch.set_port_identity(INNER.port(1), identity));
     bench.poll();
@@ -624,4 +624,181 @@ fn many_planes_at_once_keep_apart() {
     assert_eq!(dump(&mut bench.outer).len(), 0);
     let rules = bench.with(|switch| switch.totals().rules);
     assert_eq!(rules, 600);
+}
+
+/// Port 1 of the outer bridge is a dummy, 2 is not, and 9 is a patch.
+fn with_dummy() -> Bench {
+    let mut bench = Bench::start(1);
+    bench.patch();
+    let identity = PortIdentity {
+        device: PortDevice::Dummy,
+        ..PortIdentity::default()
+    };
+    bench.with(move |switch| switch.set_port_identity(OUTER.port(1), identity));
+    bench.poll();
+    bench
+}
+
+#[test]
+fn a_dummy_counts_what_open_vswitchs_dummies_count() {
+    let mut bench = with_dummy();
+    add(&mut bench.outer, in_port(1), vec![output(PortNumber(2))]);
+    let packet = frame(1, 2);
+    bench.send(OUTER, 1, &packet);
+    bench.expect(&[(OUTER, 2)]);
+    let rows = statistics(&mut bench.outer, PortNumber::ANY);
+    let drops = |row: &PortStats| [row.rx_dropped, row.tx_errors, row.collisions];
+    let names: Vec<_> = rows
+        .iter()
+        .map(|row| (row.port.0, drops(row), row.custom.len()))
+        .collect();
+    let not_kept = [u64::MAX; 3];
+    assert_eq!(names, [(1, not_kept, 6), (2, [0; 3], 0), (9, not_kept, 0)]);
+    let custom = rows[0].custom.iter();
+    let custom: Vec<(&str, u64)> = custom.map(|count| (&*count.name, count.value)).collect();
+    let bytes = packet.len() as u64;
+    assert_eq!(
+        custom,
+        [
+            ("rx_custom_packets_1", 1),
+            ("rx_custom_packets_2", 1),
+            ("rx_q0_bytes", bytes),
+            ("rx_q0_packets", 1),
+            ("tx_q0_bytes", 0),
+            ("tx_q0_packets", 0),
+        ]
+    );
+}
+
+#[test]
+fn a_dummy_has_one_queue_and_other_ports_have_none() {
+    let mut bench = with_dummy();
+    let mut ask = |port: PortNumber, queue: u32| {
+        let asked = QueueRequest { port, queue };
+        let told = bench.outer.read(Version::V14, &Request::Queue(asked));
+        let described = bench.outer.read(Version::V14, &Request::QueueDesc(asked));
+        match (told, described) {
+            (Ok(Reply::Queue(told)), Ok(Reply::QueueDesc(described))) => {
+                let told: Vec<_> = told
+                    .iter()
+                    .map(|queue| (queue.port.0, queue.queue))
+                    .collect();
+                let described = described.iter().map(|queue| (queue.port.0, queue.queue));
+                assert_eq!(told, described.collect::<Vec<_>>());
+                Ok(told)
+            }
+            (Err(told), Err(described)) => {
+                assert_eq!(told.code, described.code);
+                Err(told.code)
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    let any = PortNumber::ANY;
+    assert_eq!(ask(any, ALL_QUEUES), Ok(vec![(1, 0)]));
+    assert_eq!(ask(any, 0), Ok(vec![(1, 0)]));
+    assert_eq!(ask(any, 5), Err(ErrorCode::OFPQOFC_BAD_QUEUE));
+    assert_eq!(ask(PortNumber(1), ALL_QUEUES), Ok(vec![(1, 0)]));
+    assert_eq!(ask(PortNumber(1), 0), Ok(vec![(1, 0)]));
+    assert_eq!(ask(PortNumber(1), 1), Err(ErrorCode::OFPQOFC_BAD_QUEUE));
+    assert_eq!(ask(PortNumber(2), ALL_QUEUES), Ok(vec![]));
+    assert_eq!(ask(PortNumber(2), 0), Err(ErrorCode::OFPQOFC_BAD_QUEUE));
+    assert_eq!(ask(PortNumber(9), ALL_QUEUES), Ok(vec![]));
+    assert_eq!(
+        ask(PortNumber(3), ALL_QUEUES),
+        Err(ErrorCode::OFPQOFC_BAD_PORT)
+    );
+    assert_eq!(ask(PortNumber(3), 0), Err(ErrorCode::OFPQOFC_BAD_PORT));
+}
+
+#[test]
+fn cookies_and_flags_change_as_the_version_of_the_message_says() {
+    let mut bench = Bench::start(1);
+    let mut after = |version: Version, is_nicira: bool, flags: u16| {
+        let mut ask = |command: FlowCommand, cookie: u64| {
+            let Asked::Flow(mut asked) = flow(command, 0, in_port(1), Vec::new()) else {
+                unreachable!("it is a change of flows")
+            };
+            asked.is_nicira = is_nicira;
+            asked.new_cookie = cookie;
+            asked.flags = FlowFlags(flags);
+            let changes = vec![Asked::Flow(asked)];
+            let transaction = Transaction { version, changes };
+            let done = bench.outer.change(Arc::new([transaction]));
+            assert!(done[0].is_ok(), "{done:?}");
+        };
+        ask(FlowCommand::Delete, 0);
+        ask(FlowCommand::Add, 1);
+        ask(FlowCommand::Modify, 2);
+        let flows = dump(&mut bench.outer);
+        (flows[0].cookie, flows[0].flags.0)
+    };
+    let resets = FlowFlags::RESET_COUNTS;
+    // Additions of OpenFlow 1.0 and 1.1 count from zero without a word.
+    assert_eq!(after(Version::V10, false, 0), (2, resets));
+    assert_eq!(after(Version::V10, true, 0), (2, resets));
+    assert_eq!(after(Version::V11, false, 0), (1, resets));
+    assert_eq!(after(Version::V11, true, 0), (2, resets));
+    assert_eq!(after(Version::V13, false, 0), (1, 0));
+    assert_eq!(after(Version::V13, false, resets), (1, resets));
+}
+
+#[test]
+fn a_failover_bucket_that_watches_nothing_is_alive() {
+    let mut bench = Bench::start(1);
+    let mut asked = vec![group(GroupCommand::Add, 1, 2)];
+    let Asked::Group(mut inserted) = group(GroupCommand::InsertBucket, 1, 1) else {
+        unreachable!("it is a change of groups")
+    };
+    inserted.command_bucket = LAST_BUCKET;
+    inserted.buckets[0].id = 1;
+    inserted.buckets[0].watch_port = PortNumber::ANY;
+    asked.push(Asked::Group(inserted));
+    change(&mut bench.outer, asked).expect("it is right");
+    add(&mut bench.outer, in_port(2), vec![Action::Group(1)]);
+    let down = config::PORT_DOWN;
+    bench.with(move |switch| switch.set_port_config(OUTER.port(2), down, down));
+    // A packet-out does not ask whether its port receives.
+    let packet = PacketOut {
+        buffer: None,
+        metadata: in_port(2),
+        actions: vec![output(PortNumber::TABLE)],
+        data: Bytes::from(frame(1, 2)),
+    };
+    change(&mut bench.outer, vec![Asked::PacketOut(packet)]).expect("it is right");
+    bench.expect(&[(OUTER, 1)]);
+    let unknown = PacketOut {
+        buffer: None,
+        metadata: in_port(2),
+        actions: vec![Action::Group(2)],
+        data: Bytes::from(frame(1, 2)),
+    };
+    let refused = change(&mut bench.outer, vec![Asked::PacketOut(unknown)]);
+    let code = refused.map_err(|failure| failure.refusal.code);
+    assert_eq!(code, Err(ErrorCode::OFPBAC_BAD_OUT_GROUP));
+}
+
+#[test]
+fn monitors_are_told_what_a_rule_did_before_and_that_an_addition_replaced_it() {
+    let mut bench = Bench::start(1);
+    bench.outer.watch_flows(true);
+    let mut ask = |command: FlowCommand, port: u32| {
+        let actions = vec![output(PortNumber(port))];
+        let transaction = Transaction {
+            version: Version::V15,
+            changes: vec![flow(command, 0, in_port(1), actions)],
+        };
+        let mut done = bench.outer.change(Arc::new([transaction]));
+        let told = done.remove(0).expect("it is right").flows.into_iter();
+        let told = told.map(|event| (event.event, event.before.map(|before| before.apply)));
+        told.collect::<Vec<_>>()
+    };
+    let to = |port: u32| Some(vec![output(PortNumber(port))]);
+    assert_eq!(ask(FlowCommand::Add, 1), [(MonitorEvent::Added, None)]);
+    assert_eq!(ask(FlowCommand::Add, 2), [(MonitorEvent::Added, to(1))]);
+    assert_eq!(
+        ask(FlowCommand::Modify, 3),
+        [(MonitorEvent::Modified, to(2))]
+    );
+    assert_eq!(ask(FlowCommand::Delete, 0), [(MonitorEvent::Removed, None)]);
 }

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use thalweg_openflow::action::Instructions;
 use thalweg_openflow::message::continuation::PacketContinuation;
 use thalweg_openflow::message::flow::{FlowMod, FlowRemoved, FlowStats, FlowStatsRequest};
 use thalweg_openflow::message::group::GroupMod;
@@ -60,6 +61,8 @@ pub struct FlowEvent {
     pub event: MonitorEvent,
     /// The entry after it, or as it ended.
     pub flow: FlowStats,
+    /// What the entry did before, if the change replaced or modified it.
+    pub before: Option<Instructions>,
     /// Why it ended (`OFPRR_*`); 0 otherwise.
     pub reason: u8,
     /// The change of the transaction that caused it, from 0.

@@ -193,10 +193,6 @@ impl Form<'_> {
         if ids.last().is_some_and(|id| *id > MAX_BUCKET) {
             return Err("buckets have numbers up to 4294967040");
         }
-        let mut buckets = group.buckets.iter();
-        if group.kind == GroupKind::FastFailover && !buckets.all(Bucket::watches) {
-            return Err("a bucket for failover needs a port or a group to watch");
-        }
         if let GroupKind::Select(Selection {
             method: SelectionMethod::Fields(fields),
             ..

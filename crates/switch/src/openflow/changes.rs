@@ -10,6 +10,7 @@
 //!    ([`operations`]), so that none changes another bridge.
 //! 3. What depends on groups is decided by the groups as the operations in front leave them.
 
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -23,8 +24,8 @@ use thalweg_openflow::message::port::{PortMod, config};
 use thalweg_openflow::message::switch::TableMod;
 use thalweg_openflow::{ErrorCode, Refusal, Version, refuse};
 use thalweg_pipeline::{
-    BridgeId, Change, ChangeError, Delta, Flow, Labels, Operation, PortState, Revision, RuleId,
-    Selector, TableId,
+    BridgeId, Change, ChangeError, Delta, Flow, Labels, Match, Operation, PortState, Revision,
+    RuleId, Selector, TableId,
 };
 
 use super::cursor::{stats_of, target};
@@ -143,7 +144,7 @@ impl Batch {
             return;
         }
         match switch.apply(&change) {
-            Ok(delta) => self.finish(switch, transactions, Some(&delta), results),
+            Ok(delta) => self.finish(switch, transactions, Some((&delta, &change)), results),
             Err(error) => {
                 let operation = error.operation().unwrap_or(0);
                 let (number, index) = self.origins[operation];
@@ -167,16 +168,16 @@ impl Batch {
         self,
         switch: &mut Switch,
         transactions: &[Transaction],
-        delta: Option<&Delta>,
+        done: Option<(&Delta, &Change)>,
         results: &mut Vec<Result<Outcome, Failure>>,
     ) {
         let mut outcomes: Vec<Outcome> = self.parts.iter().map(|_| Outcome::default()).collect();
-        if let Some(delta) = delta {
+        if let Some((delta, change)) = done {
             switch.note_groups(self.numbers.bridge, delta);
             // Which operation a rule comes from is known where one transaction is alone.
             let is_alone = outcomes.len() == 1;
             let last_change = |number: usize| transactions[number].changes.len().saturating_sub(1);
-            let events = switch.flow_events(self.numbers, delta);
+            let events = switch.flow_events(self.numbers, delta, change);
             if let Some(outcome) = outcomes.last_mut() {
                 let number = self.parts.len() - 1;
                 let change = if is_alone { 0 } else { last_change(number) };
@@ -225,6 +226,7 @@ fn operations(
         }
         Asked::PacketOut(asked) => {
             let prepared = packets::prepare(numbers, asked)?;
+            overlay.check_groups_of(&prepared.actions())?;
             let foresight = prepared.foresight(overlay.pipeline())?;
             foresight.into_iter().for_each(add);
             last.push(Last::Packet(Box::new(prepared)));
@@ -312,23 +314,28 @@ fn flow(version: Version, asked: &FlowMod) -> Result<Operation, Refusal> {
 }
 
 /// A modification. Up to OpenFlow 1.2 it counts from zero only by an addition; OpenFlow 1.0 and
-/// Nicira's message change the cookie too, and add an entry where none is selected.
+/// Nicira's message change the cookie too. They and OpenFlow 1.1 add an entry where none is
+/// selected.
 fn revision(version: Version, asked: &FlowMod, selector: Selector, flow: Flow) -> Revision {
     let names_cookie = asked.new_cookie != u64::MAX;
+    let changes_cookie = version == Version::V10 || asked.is_nicira;
     let adds = names_cookie && asked.cookie_mask == 0;
     Revision {
         selector,
         actions: flow.actions.clone(),
-        cookie: names_cookie.then_some(asked.new_cookie),
+        cookie: (names_cookie && changes_cookie).then_some(asked.new_cookie),
         max_length: flow.labels.max_length,
-        resets_counts: version >= Version::V12 && asked.flags.has(FlowFlags::RESET_COUNTS),
+        resets_counts: resets_counts(version, asked),
         otherwise: adds.then_some(flow),
     }
 }
 
-/// Whether an addition counts from zero: always before OpenFlow 1.2.
+/// Whether a change counts from zero: before OpenFlow 1.2 additions do, and only they.
 fn resets_counts(version: Version, asked: &FlowMod) -> bool {
-    version < Version::V12 || asked.flags.has(FlowFlags::RESET_COUNTS)
+    match version {
+        Version::V10 | Version::V11 => asked.command == FlowCommand::Add,
+        _ => asked.flags.has(FlowFlags::RESET_COUNTS),
+    }
 }
 
 fn labels(version: Version, asked: &FlowMod) -> Labels {
@@ -336,7 +343,7 @@ fn labels(version: Version, asked: &FlowMod) -> Labels {
         importance: asked.importance,
         max_length: convert::actions::max_length_of(&asked.instructions),
         checks_overlap: asked.flags.has(FlowFlags::CHECK_OVERLAP),
-        resets_counts: version >= Version::V12 && asked.flags.has(FlowFlags::RESET_COUNTS),
+        resets_counts: resets_counts(version, asked),
         no_packet_counts: asked.flags.has(FlowFlags::NO_PACKET_COUNTS),
         no_byte_counts: asked.flags.has(FlowFlags::NO_BYTE_COUNTS),
     }
@@ -440,21 +447,40 @@ impl Switch {
             .expect("tables can do each");
     }
 
-    /// What a bridge's change did to rules, if monitors want it.
-    fn flow_events(&self, numbers: Numbering, delta: &Delta) -> Vec<FlowEvent> {
+    /// What a bridge's change did to rules, if monitors want it. An addition that replaces a rule
+    /// is told as an addition.
+    fn flow_events(&self, numbers: Numbering, delta: &Delta, change: &Change) -> Vec<FlowEvent> {
         let desk = self.desks.get(numbers.bridge);
         if !desk.is_some_and(|desk| desk.watches_flows) {
             return Vec::new();
         }
         let now = self.now();
         let pipeline = self.pipeline();
-        let event = |id: RuleId, event, reason| {
-            let flow = stats_of(&pipeline, numbers, id, None, now)?;
+        let stats = |id: RuleId| stats_of(&pipeline, numbers, id, None, now);
+        let event = |id: RuleId, event, reason, before: Option<RuleId>| {
             Some(FlowEvent {
                 event,
-                flow,
+                flow: stats(id)?,
+                before: before.and_then(|id| Some(stats(id)?.instructions)),
                 reason,
                 change: 0,
+            })
+        };
+        let additions = change
+            .operations
+            .iter()
+            .filter_map(|operation| match operation {
+                Operation::Add(flow) | Operation::AddChecked(flow) => {
+                    Some((flow.table, flow.priority, flow.matching.clone()))
+                }
+                _ => None,
+            });
+        let additions: HashSet<(TableId, u16, Match)> = additions.collect();
+        let is_added = |id: RuleId| {
+            let matching = pipeline.match_of(id);
+            let key = pipeline.rule(id).zip(matching);
+            key.is_some_and(|(rule, matching)| {
+                additions.contains(&(rule.table, rule.precedence.priority(), matching))
             })
         };
         let gone = delta
@@ -466,17 +492,18 @@ impl Switch {
                 true => removed::EVICTION,
                 false => removed::DELETE,
             };
-            event(*id, MonitorEvent::Removed, reason)
+            event(*id, MonitorEvent::Removed, reason, None)
         });
+        let removed = delta.removed.iter();
+        let replaced = removed.filter_map(|old| Some((pipeline.successor_of(*old)?, *old)));
+        let replaced: BTreeMap<RuleId, RuleId> = replaced.collect();
         let new = delta.inserted.iter().filter_map(|id| {
-            let is_changed = delta
-                .removed
-                .iter()
-                .any(|old| pipeline.successor_of(*old) == Some(*id));
-            match is_changed {
-                true => event(*id, MonitorEvent::Modified, 0),
-                false => event(*id, MonitorEvent::Added, 0),
-            }
+            let before = replaced.get(id).copied();
+            let kind = match before.is_some() && !is_added(*id) {
+                true => MonitorEvent::Modified,
+                false => MonitorEvent::Added,
+            };
+            event(*id, kind, 0, before)
         });
         gone.chain(new).collect()
     }

@@ -220,6 +220,7 @@ impl Switch {
             };
             if let Some(flow) = stats_of(&pipeline, desk.numbers, *id, None, now) {
                 desk.push(Event::Flow(Box::new(FlowEvent {
+                    before: None,
                     event: MonitorEvent::Removed,
                     flow,
                     reason,

@@ -6,7 +6,7 @@ use thalweg_openflow::message::group::{
     ALL_BUCKETS, ALL_GROUPS, FIRST_BUCKET, GroupCommand, GroupMod, LAST_BUCKET, MAX_GROUP,
 };
 use thalweg_openflow::{ErrorCode, Refusal, refuse};
-use thalweg_pipeline::{Bucket, Group, GroupId, GroupKind, Operation, Pipeline};
+use thalweg_pipeline::{Action, Bucket, Group, GroupId, GroupKind, Operation, Pipeline};
 
 use super::convert;
 use super::numbering::Numbering;
@@ -47,6 +47,21 @@ impl<'a> Overlay<'a> {
                 known.map(|group| self.numbers.told_group(group).into_owned())
             }
         }
+    }
+
+    /// Checks that the groups exist that actions lead to.
+    ///
+    /// # Errors
+    /// If one does not.
+    pub(super) fn check_groups_of(&self, actions: &[Action]) -> Result<(), Refusal> {
+        actions.iter().try_for_each(|action| match action {
+            Action::Group(id) if self.get(GroupId(id.number().into())).is_none() => {
+                let what = format!("there is no group {}", id.number());
+                Err(refuse(ErrorCode::OFPBAC_BAD_OUT_GROUP, what))
+            }
+            Action::Clone(nested) | Action::WriteActions(nested) => self.check_groups_of(nested),
+            _ => Ok(()),
+        })
     }
 
     fn ids(&self) -> Vec<GroupId> {

@@ -11,8 +11,8 @@ use thalweg_openflow::{Condition, ErrorCode, FieldId, Match, Refusal, Value, ref
 use thalweg_packet::standard as f;
 use thalweg_packet::{FieldDescriptor, Headers, Instant, Packet, PacketPool, PortId};
 use thalweg_pipeline::{
-    Change, Continuation, Counters, Effect, Operation, Outbox, PacketInReason, Passes, Pipeline,
-    StepKind, TableId, run,
+    Actions, Change, Continuation, Counters, Effect, Operation, Outbox, PacketInReason, Passes,
+    Pipeline, StepKind, TableId, run,
 };
 
 use super::convert::matching::{port_id, port_number};
@@ -95,13 +95,18 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
+    /// All actions that it may meet before it meets a rule.
+    pub(super) fn actions(&self) -> Actions {
+        pausing::all_actions(&self.continuation)
+    }
+
     /// The operation that is needed before the packet can be processed, if one is: what its
     /// actions read must be in the key.
     ///
     /// # Errors
     /// If an action makes no sense, or no key has room for what the actions read.
     pub(super) fn foresight(&self, pipeline: &Pipeline) -> Result<Option<Operation>, Refusal> {
-        let operation = Operation::Foresee(pausing::all_actions(&self.continuation));
+        let operation = Operation::Foresee(self.actions());
         let change = Change::one(operation.clone());
         let plan = pipeline.plan(&change);
         let plan = plan.map_err(|error| changes::refusal_of(&error))?;

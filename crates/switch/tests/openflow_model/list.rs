@@ -260,6 +260,7 @@ impl List {
                 Change::Flow(asked) => check(asked),
                 Change::Group(asked) => ahead.group(asked),
                 Change::Table(asked) => ahead.set_up(asked),
+                Change::PacketOut(asked) => none(ahead.unknown_groups_of(&asked.actions)),
                 _ => Ok(()),
             };
             checked.map_err(|faults| (index, faults))?;
@@ -322,6 +323,7 @@ impl List {
         let does = Deeds::of(&asked.instructions);
         let mut faults = self.unknown_groups(&does);
         let names_cookie = asked.new_cookie != u64::MAX;
+        let changes_cookie = version == Version::V10 || asked.is_nicira;
         let is_there = self.rules.iter().any(|rule| wanted.has(rule));
         if !is_there && names_cookie && asked.cookie_mask == 0 {
             return self.add(version, asked);
@@ -332,7 +334,7 @@ impl List {
                 faults.push(ErrorCode::OFPBIC_BAD_TABLE_ID);
             } else if groups_are_known {
                 rule.does = does.clone();
-                rule.cookie = match names_cookie {
+                rule.cookie = match names_cookie && changes_cookie {
                     true => asked.new_cookie,
                     false => rule.cookie,
                 };
@@ -358,7 +360,13 @@ impl List {
             },
             timeouts_s: (asked.idle_timeout_s, asked.hard_timeout_s),
             importance: asked.importance,
-            flags: asked.flags.0,
+            flags: match version {
+                // Their additions count from zero, which later versions tell.
+                Version::V10 | Version::V11 if asked.command == FlowCommand::Add => {
+                    asked.flags.0 | FlowFlags::RESET_COUNTS
+                }
+                _ => asked.flags.0,
+            },
             does: Deeds::of(&asked.instructions),
             packets: 0,
         };
@@ -395,13 +403,23 @@ impl List {
     }
 
     fn unknown_groups(&self, does: &Deeds) -> Faults {
-        let is_unknown = |deed: &Deed| match deed {
-            Deed::Group(group) => !self.groups.contains_key(group),
-            _ => false,
-        };
-        match does.all().any(is_unknown) {
+        match does.all().any(|deed| self.is_unknown(deed)) {
             true => vec![ErrorCode::OFPBAC_BAD_OUT_GROUP],
             false => Vec::new(),
+        }
+    }
+
+    fn unknown_groups_of(&self, actions: &[Action]) -> Faults {
+        match deeds(actions).iter().any(|deed| self.is_unknown(deed)) {
+            true => vec![ErrorCode::OFPBAC_BAD_OUT_GROUP],
+            false => Vec::new(),
+        }
+    }
+
+    fn is_unknown(&self, deed: &Deed) -> bool {
+        match deed {
+            Deed::Group(group) => !self.groups.contains_key(group),
+            _ => false,
         }
     }
 
@@ -463,10 +481,6 @@ impl List {
         ids.sort_unstable();
         if ids.windows(2).any(|pair| pair[0] == pair[1]) {
             return fault(ErrorCode::OFPGMFC_BUCKET_EXISTS);
-        }
-        let watches = |bucket: &PlainBucket| bucket.watches != (PortNumber::ANY.0, ANY_GROUP);
-        if group.kind == GroupType::FastFailover && !group.buckets.iter().all(watches) {
-            return fault(ErrorCode::OFPGMFC_INVALID_GROUP);
         }
         if group.kind == GroupType::Indirect && group.buckets.len() != 1 {
             return fault(ErrorCode::OFPGMFC_INVALID_GROUP);

@@ -49,7 +49,7 @@ fn any_change(chance: &mut Pcg64Mcg, version: Version) -> Message {
             Message::TableMod(table_mod(chance))
         }
         6..8 if version > Version::V10 => Message::GroupMod(group_mod(chance, version)),
-        6..9 => Message::PacketOut(packet_out(chance)),
+        6..9 => Message::PacketOut(packet_out(chance, version)),
         _ => Message::FlowMod(Box::new(flow_mod(chance, version))),
     }
 }
@@ -326,8 +326,10 @@ fn bucket(chance: &mut Pcg64Mcg, version: Version, kind: GroupType, number: u32)
     }
 }
 
-/// A packet of IPv4 that goes through the tables.
-fn packet_out(chance: &mut Pcg64Mcg) -> PacketOut {
+/// A packet of IPv4 that goes through the tables, or to a group.
+fn packet_out(chance: &mut Pcg64Mcg, version: Version) -> PacketOut {
+    let group = Action::Group(chance.random_range(1..5));
+    let goes_to_group = version > Version::V10 && chance.random_bool(0.2);
     let mut data = vec![0; 60];
     data[..6].copy_from_slice(&mac(chance).to_be_bytes()[10..]);
     data[12..14].copy_from_slice(&[8, 0]);
@@ -343,10 +345,13 @@ fn packet_out(chance: &mut Pcg64Mcg) -> PacketOut {
                 mask: None,
             }],
         },
-        actions: vec![Action::Output {
-            port: PortNumber::TABLE,
-            max_length: 0,
-        }],
+        actions: match goes_to_group {
+            true => vec![group],
+            false => vec![Action::Output {
+                port: PortNumber::TABLE,
+                max_length: 0,
+            }],
+        },
         data: Bytes::from(data),
     }
 }

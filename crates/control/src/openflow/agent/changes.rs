@@ -9,7 +9,7 @@ use thalweg_openflow::message::connection::{RequestForward, Role};
 use thalweg_openflow::message::continuation::PacketContinuation;
 use thalweg_openflow::message::nicira::TlvTable;
 use thalweg_openflow::message::packet::PacketIn;
-use thalweg_openflow::message::switch::{FRAG_MASK, SwitchConfig};
+use thalweg_openflow::message::switch::{FRAG_MASK, INVALID_TTL_TO_CONTROLLER, SwitchConfig};
 use thalweg_openflow::{ErrorCode, Incoming, Refusal, Version, refuse};
 
 use super::link::Link;
@@ -153,8 +153,14 @@ impl<T: Target> Agent<T> {
             Message::Error(_) => {}
             Message::FeaturesRequest => self.features(link, xid),
             Message::GetConfigRequest => {
+                let hears_ttl = link.version() < Version::V13 && link.hears_ttl();
+                let ttl = if hears_ttl {
+                    INVALID_TTL_TO_CONTROLLER
+                } else {
+                    0
+                };
                 let config = SwitchConfig {
-                    flags: self.fragments,
+                    flags: self.fragments | ttl,
                     miss_send_length: link.miss_send_length,
                 };
                 link.session.send(xid, &Message::GetConfigReply(config));
@@ -219,6 +225,10 @@ impl<T: Target> Agent<T> {
 
     fn set_config(&mut self, link: &mut Link, config: SwitchConfig) -> Result<(), Refusal> {
         link.miss_send_length = config.miss_send_length;
+        if link.version() < Version::V13 {
+            // Later versions say it by what they want unasked.
+            link.set_hears_ttl(config.flags & INVALID_TTL_TO_CONTROLLER != 0);
+        }
         let mode = config.flags & FRAG_MASK;
         // How fragments are handled is the switch's, so a secondary may not say it.
         if mode != self.fragments && link.role != Role::Secondary {

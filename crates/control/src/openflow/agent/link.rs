@@ -16,7 +16,7 @@ use crate::openflow::target::FlowCursor;
 
 /// Bytes of a packet that a controller gets if it never says how many
 /// (`OFP_DEFAULT_MISS_SEND_LEN`).
-const DEFAULT_MISS_LENGTH: u16 = 128;
+pub(super) const DEFAULT_MISS_LENGTH: u16 = 128;
 /// Flow entries read from a cursor at a time.
 const SLICE: usize = 100;
 /// Bytes of output up to which a dump goes on.

@@ -177,7 +177,7 @@ fn check_flags(bits: u16) -> Result<(), Refusal> {
 
 /// What monitors with these flags tell of an entry.
 fn update(bits: u16, event: MonitorEvent, reason: u8, flow: &FlowStats) -> MonitorUpdate {
-    let tells_actions = bits & flags::INSTRUCTIONS != 0 && event != MonitorEvent::Removed;
+    let tells_actions = bits & flags::INSTRUCTIONS != 0;
     MonitorUpdate::Full {
         event,
         reason,
@@ -203,9 +203,12 @@ fn is_about(monitor: &MonitorRequest, event: &FlowEvent) -> bool {
         MonitorEvent::Modified => flags::MODIFY,
     };
     let flow = &event.flow;
+    // An entry that sends packets elsewhere from now on is of interest, too.
+    let mut does = event.before.iter().chain([&flow.instructions]);
     monitor.flags & flag != 0
         && (monitor.table == 0xff || monitor.table == flow.table)
-        && (monitor.out_port == PortNumber::ANY || sends_to(&flow.instructions, monitor.out_port))
+        && (monitor.out_port == PortNumber::ANY
+            || does.any(|does| sends_to(does, monitor.out_port)))
         && is_within(&flow.matching, &monitor.matching)
 }
 

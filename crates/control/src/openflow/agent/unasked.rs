@@ -9,7 +9,7 @@ use thalweg_openflow::message::connection::{
 };
 use thalweg_openflow::message::packet::{PacketIn, PacketInFormat, reason};
 
-use super::link::Link;
+use super::link::{DEFAULT_MISS_LENGTH, Link};
 use super::{Agent, ConnectionKind, MOST_BYTES, UNASKED_BYTES};
 use crate::openflow::target::{Event, PacketEvent, Target};
 
@@ -132,8 +132,12 @@ impl Link {
         version.is_some_and(|version| version < Version::V13)
     }
 
-    /// Takes what the connection wants; what it does not name stays.
+    /// Takes what the connection wants; what it does not name stays. A service connection is
+    /// told what it asked for from now on.
     pub(super) fn set_async(&mut self, asked: &AsyncConfig) {
+        if self.config.kind == ConnectionKind::Service && self.miss_send_length == 0 {
+            self.miss_send_length = DEFAULT_MISS_LENGTH;
+        }
         let sides = [
             (&mut self.asynchronous.primary, &asked.primary),
             (&mut self.asynchronous.secondary, &asked.secondary),
@@ -143,6 +147,19 @@ impl Link {
                 *known = asked.or(*known);
             }
         }
+    }
+
+    /// Whether the connection, unless it is a secondary, is told of packets whose TTL is over.
+    pub(super) fn hears_ttl(&self) -> bool {
+        let reasons = self.asynchronous.primary[AsyncKind::PacketIn as usize];
+        reasons.unwrap_or(0) & 1 << reason::INVALID_TTL != 0
+    }
+
+    /// Sets that.
+    pub(super) fn set_hears_ttl(&mut self, wanted: bool) {
+        let reasons = &mut self.asynchronous.primary[AsyncKind::PacketIn as usize];
+        let others = reasons.unwrap_or(0) & !(1 << reason::INVALID_TTL);
+        *reasons = Some(others | u32::from(wanted) << reason::INVALID_TTL);
     }
 
     /// Tells that the role changed, where the version has a message for it.
