@@ -18,7 +18,8 @@
 //! action set of its own. What the other bridge does to the packet ends with it
 //! (`patch_port_output` in Open vSwitch).
 //!
-//! 1. The upper half of `in_port` is the bridge that a walk is in.
+//! 1. The upper half of `in_port` is the bridge that a walk is in. Actions neither read nor
+//!    write it, so that no rule leaves its bridge except through a patch.
 
 use std::sync::Arc;
 
@@ -33,6 +34,7 @@ use crate::interpret::Continuation;
 use crate::mac::{MacMove, Station};
 use crate::matching::Match;
 use crate::pipeline::Pipeline;
+use crate::state::PORT_BITS;
 
 /// A bridge's number in its pipeline.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -79,7 +81,7 @@ impl BridgeId {
             }
             Action::Group(group) => Action::Group(self.group(group.number())),
             Action::SetField(writes) => {
-                Action::SetField(writes.iter().map(|write| self.move_write(*write)).collect())
+                Action::SetField(writes.iter().map(|write| without_bridge(*write)).collect())
             }
             Action::Resubmit { in_port, table } => Action::Resubmit {
                 in_port: in_port.map(|port| self.move_port(port)),
@@ -89,19 +91,6 @@ impl BridgeId {
             Action::WriteActions(nested) => Action::WriteActions(self.move_actions(nested)),
             Action::Goto(table) => Action::Goto(self.table(table.number())),
             _ => action.clone(),
-        }
-    }
-
-    /// A write over the whole input port names a port of the bridge.
-    fn move_write(self, write: Write) -> Write {
-        if write.field != f::IN_PORT || write.mask >> 16 == 0 {
-            return write;
-        }
-        let port = self.move_port(PortId(write.value as u32));
-        Write {
-            value: port.0.into(),
-            mask: u32::MAX.into(),
-            ..write
         }
     }
 
@@ -118,6 +107,17 @@ impl BridgeId {
                 .expect("a field occurs once");
         }
         moved
+    }
+}
+
+/// A write as any bridge has it: of the input port only the port's number counts.
+fn without_bridge(write: Write) -> Write {
+    match write.field == f::IN_PORT {
+        true => Write {
+            value: write.value & u128::from(PORT_BITS),
+            ..write
+        },
+        false => write,
     }
 }
 

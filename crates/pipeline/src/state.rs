@@ -14,6 +14,7 @@
 //! 4. Two functions of the same bits share one number. So there are few of them, however often
 //!    a copy of the packet has its TTL decremented, and their numbers fit above those of bits.
 
+use thalweg_packet::standard::IN_PORT;
 use thalweg_packet::{FieldId, Layout, Slot};
 
 use crate::action::{Slice, Subfield};
@@ -21,6 +22,9 @@ use crate::interpret::Spare;
 
 /// Numbers below this are ingress bits; from here on they are functions.
 const FIRST_FUNCTION: u16 = 0x8000;
+
+/// The bits of the input port that say which port of its bridge it is.
+pub(crate) const PORT_BITS: u32 = 0xffff;
 
 /// Values and provenance of all bits, and the mask of what was read.
 #[derive(Clone, Debug)]
@@ -41,6 +45,9 @@ pub(crate) struct State<'a> {
     reads: Vec<u64>,
     /// One bit for each word: whether any bit of the word was written since the walk began.
     pub(crate) written_words: u64,
+    /// Whether the upper half of the input port is the bridge, which actions neither read nor
+    /// write: to them those bits are zero.
+    pub(crate) hides_bridge: bool,
 }
 
 /// The state that a clone restores afterwards: all except what was read.
@@ -123,6 +130,7 @@ impl<'a> State<'a> {
             mask: spare.filled(0, ingress),
             reads: spare.filled(0, words + ingress),
             written_words: 0,
+            hides_bridge: false,
         };
         state.words[..ingress].copy_from_slice(&key[..ingress]);
         if let Some(registers) = registers {
@@ -230,7 +238,10 @@ impl<'a> State<'a> {
         let mut value = 0;
         let mut width = 0;
         for slice in &subfield.slices {
-            let ones = slice_mask(slice);
+            let mut ones = slice_mask(slice);
+            if self.hides_bridge && slice.field == IN_PORT {
+                ones &= u128::from(PORT_BITS);
+            }
             value |= (self.read_masked(slice.field, ones) >> slice.offset) << width;
             width += slice.width_bits;
         }
@@ -305,7 +316,7 @@ impl<'a> State<'a> {
         };
         for slice in &subfield.slices {
             for bit in slice.offset..slice.offset + slice.width_bits {
-                let Some(slot) = self.layout.slot(slice.field) else {
+                let Some(slot) = self.slot_of_bit(slice.field, bit) else {
                     lifted.value.push(false);
                     lifted.provenance.push(Provenance::Constant);
                     continue;
@@ -318,6 +329,12 @@ impl<'a> State<'a> {
         lifted
     }
 
+    /// Where a field lies, if actions know its bit.
+    fn slot_of_bit(&self, field: FieldId, bit: u16) -> Option<Slot> {
+        let is_hidden = self.hides_bridge && field == IN_PORT && PORT_BITS >> bit & 1 == 0;
+        self.layout.slot(field).filter(|_| !is_hidden)
+    }
+
     /// Writes lifted bits to a subfield; missing bits are zero.
     pub(crate) fn put_down(&mut self, lifted: &Lifted, subfield: &Subfield) {
         let mut next = 0;
@@ -326,7 +343,7 @@ impl<'a> State<'a> {
                 let value = lifted.value.get(next).copied().unwrap_or(false);
                 let provenance = lifted.provenance.get(next).copied();
                 next += 1;
-                let Some(slot) = self.layout.slot(slice.field) else {
+                let Some(slot) = self.slot_of_bit(slice.field, bit) else {
                     continue;
                 };
                 let (word, shift) = slot.position(bit);

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use thalweg_packet::{Instant, Packet, PacketPool, PortId, standard as f};
 use thalweg_pipeline::text::parse_rules;
 use thalweg_pipeline::{
-    BridgeId, Change, ChangeError, Config, DropReason, Miss, Misses, Operation, Outbox, Pipeline,
-    PortState, forward,
+    Action, BridgeId, Change, ChangeError, Config, DropReason, Flow, Miss, Misses, Operation,
+    Outbox, Pipeline, PortState, Subfield, Write, forward,
 };
 
 use by_program::{frames, operation};
@@ -185,6 +185,69 @@ fn what_a_bridges_tables_do_without_a_rule_is_its_own() {
     pipeline.apply(&change, Instant::ZERO).expect("both can be");
     assert_eq!(told(&pipeline, PortId(1)), 1);
     assert_eq!(told(&pipeline, INNER.port(1)), 0);
+}
+
+#[test]
+fn no_action_leaves_its_bridge_by_the_input_port() {
+    // `reg0` becomes the number of the input port in its bridge, however it is read.
+    let inner = "table=1,reg0=3,actions=flood\ntable=1,priority=1,actions=drop";
+    let mut pipeline = two("", inner);
+    let whole = |field| Subfield::whole(field, 32);
+    let (port, register) = (whole(f::IN_PORT), whole(f::REG0));
+    let is_port_3 = Write {
+        field: f::REG0,
+        value: 3,
+        mask: u32::MAX.into(),
+    };
+    let sets = [
+        vec![Action::Move {
+            source: register.clone(),
+            destination: port.clone(),
+        }],
+        vec![Action::Push(register.clone()), Action::Pop(port.clone())],
+        vec![Action::SetField(
+            [Write {
+                field: f::IN_PORT,
+                ..is_port_3
+            }]
+            .into(),
+        )],
+    ];
+    let gets = [
+        vec![Action::Move {
+            source: port.clone(),
+            destination: register.clone(),
+        }],
+        vec![Action::Push(port), Action::Pop(register)],
+    ];
+    for set in sets {
+        for get in &gets {
+            let lists = [
+                vec![Action::SetField([is_port_3].into())],
+                set.clone(),
+                vec![Action::SetField(
+                    [Write {
+                        value: 0,
+                        ..is_port_3
+                    }]
+                    .into(),
+                )],
+                get.clone(),
+                vec![Action::Goto(INNER.table(1))],
+            ];
+            let flow = Flow {
+                table: INNER.table(0),
+                actions: lists.concat().into(),
+                ..Flow::default()
+            };
+            let change = Change::one(Operation::Add(flow));
+            pipeline.apply(&change, Instant::ZERO).expect("it is right");
+            // A flood leaves out the port that the packet now comes from.
+            let mut flooded = ports(&pipeline, INNER.port(1));
+            flooded.retain(|port| *port != PortId(1) && *port != PortId(2));
+            assert_eq!(flooded, [INNER.port(1), INNER.port(2)]);
+        }
+    }
 }
 
 #[test]

@@ -8,11 +8,14 @@ use super::walk::{Next, Walk};
 use crate::action::{Subfield, TableId, Write};
 use crate::effect::{Effect, PacketInReason};
 use crate::reads;
-use crate::state::Lifted;
+use crate::state::{Lifted, PORT_BITS};
 
 impl<O: Observer> Walk<'_, O> {
     /// Writes constants; does nothing if the packet does not have the header.
-    pub(super) fn set_field(&mut self, write: Write) {
+    pub(super) fn set_field(&mut self, mut write: Write) {
+        if write.field == f::IN_PORT && self.state.hides_bridge {
+            write.mask &= u128::from(PORT_BITS);
+        }
         if write.field == f::VLAN_TCI {
             self.write_tag(write.value as u16, write.mask as u16);
         } else if self.has_header_of(write.field) {

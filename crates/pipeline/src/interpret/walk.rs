@@ -167,6 +167,7 @@ impl<'a, O: Observer> Walk<'a, O> {
         spare: &'a mut Spare,
     ) -> Walk<'a, O> {
         let mut state = State::new(layout, key, registers, spare);
+        state.hides_bridge = pipeline.config.bridges;
         // A packet on another pass must never match a cached continuation.
         state.read(f::RECIRC_ID);
         // The cache owns this number; rules must not match on it.
