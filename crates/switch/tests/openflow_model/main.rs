@@ -10,6 +10,8 @@
 //!    the order of the messages that they are about.
 //! 3. A secondary's changes are refused, and a bundle is done whole or not at all.
 //! 4. A full table refuses or evicts rules as the list does, also in bundles.
+//! 5. Where the switch has several bridges, each with an agent, controllers and a list of its
+//!    own, none notices another.
 
 mod list;
 mod peers;
@@ -43,14 +45,20 @@ struct Running {
 }
 
 impl Running {
-    fn start() -> (Running, OpenFlowPlane) {
-        let config = SwitchConfig {
+    /// Starts a switch with these bridges; one alone is the whole switch.
+    fn start(bridges: &[BridgeId]) -> (Running, Vec<OpenFlowPlane>) {
+        let mut config = SwitchConfig {
             packets_per_worker: 64,
             exchange_packets: 64,
             ..SwitchConfig::default()
         };
+        config.pipeline.bridges = bridges.len() > 1;
         let mut switch = Switch::start(config, Vec::new()).expect("the limits make sense");
-        let plane = switch.open_flow(BridgeId(0), OpenFlowIdentity::new(1, "br0"));
+        let planes = bridges.iter().map(|bridge| {
+            let identity = OpenFlowIdentity::new(bridge.0.into(), "bridge");
+            switch.open_flow(*bridge, identity)
+        });
+        let planes = planes.collect();
         let is_over = Arc::new(AtomicBool::new(false));
         let end = is_over.clone();
         let thread = std::thread::spawn(move || {
@@ -63,7 +71,7 @@ impl Running {
             is_over,
             thread: Some(thread),
         };
-        (running, plane)
+        (running, planes)
     }
 }
 
@@ -79,36 +87,57 @@ impl Drop for Running {
 
 #[test]
 fn what_can_be_read_is_what_the_list_says() {
-    let (_running, plane) = Running::start();
-    let mut peers = Peers::new(Agent::new(plane, AgentLimits::default()));
+    compare(&[BridgeId(0)]);
+}
+
+#[test]
+fn what_can_be_read_of_each_bridge_is_what_its_list_says() {
+    compare(&[BridgeId(3), BridgeId(0)]);
+}
+
+/// Sends random messages to the planes of all bridges, in any order.
+fn compare(bridges: &[BridgeId]) {
+    let (_running, planes) = Running::start(bridges);
+    let peers = |plane| Peers::new(Agent::new(plane, AgentLimits::default()));
+    let mut all: Vec<Peers> = planes.into_iter().map(peers).collect();
     for seed in 0..SEQUENCES {
         let mut chance = Pcg64Mcg::seed_from_u64(seed);
-        peers.begin(seed, &mut chance);
-        for _ in 0..BATCHES {
-            let peer = chance.random_range(0..peers.count());
-            let version = peers.version(peer);
-            let mut messages: Vec<Vec<u8>> = Vec::new();
-            for _ in 0..chance.random_range(1..8) {
-                let xid = peers.next_xid();
-                messages.extend(message(&mut chance, version, xid, peers.has_metadata()));
-            }
-            for asked in [
-                Message::BarrierRequest,
-                Message::Request(
-                    Request::Flow(random::flow_request(&mut chance, version)),
-                    false,
-                ),
-                random::group_request(&mut chance, version),
-            ] {
-                messages.extend(encode(version, peers.next_xid(), &asked));
-            }
-            peers.send(peer, &messages, chance.random_range(1..600));
+        for peers in &mut all {
+            peers.begin(seed, &mut chance);
         }
-        peers.compare_all();
+        for _ in 0..BATCHES * bridges.len() {
+            let place = match bridges.len() {
+                1 => 0,
+                count => chance.random_range(0..count),
+            };
+            send_batch(&mut all[place], &mut chance);
+        }
+        all.iter_mut().for_each(Peers::compare_all);
     }
     // Otherwise the test would have met too little.
-    peers.counted.check();
-    assert!(peers.evicted() > 150, "{} evictions", peers.evicted());
+    for peers in all {
+        peers.counted.check();
+        assert!(peers.evicted() > 150, "{} evictions", peers.evicted());
+    }
+}
+
+/// Some messages of one controller, and questions about what they did.
+fn send_batch(peers: &mut Peers, chance: &mut Pcg64Mcg) {
+    let peer = chance.random_range(0..peers.count());
+    let version = peers.version(peer);
+    let mut messages: Vec<Vec<u8>> = Vec::new();
+    for _ in 0..chance.random_range(1..8) {
+        let xid = peers.next_xid();
+        messages.extend(message(chance, version, xid, peers.has_metadata()));
+    }
+    for asked in [
+        Message::BarrierRequest,
+        Message::Request(Request::Flow(random::flow_request(chance, version)), false),
+        random::group_request(chance, version),
+    ] {
+        messages.extend(encode(version, peers.next_xid(), &asked));
+    }
+    peers.send(peer, &messages, chance.random_range(1..600));
 }
 
 /// A message of a controller, where its version has it.
