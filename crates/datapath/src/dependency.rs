@@ -183,10 +183,11 @@ impl Dependencies {
                 StepKind::Station { station, .. } => {
                     reached.push(self.nodes.cause(Cause::Station(station)));
                 }
-                // Groups and modes for fragments are among the inputs; the other steps read
-                // nothing that can change.
+                // Groups, ports and modes for fragments are among the inputs; the other steps
+                // read nothing that can change.
                 StepKind::Fragment { .. }
                 | StepKind::Bucket { .. }
+                | StepKind::Patch { .. }
                 | StepKind::ActionSet
                 | StepKind::Resumption { .. } => {}
             }

@@ -36,6 +36,8 @@ pub(crate) enum Credit {
     Fragment(TableId),
     /// A group, and the position of the chosen bucket.
     Bucket(GroupId, Option<u32>),
+    /// A patch: the end that sent, and the one that received.
+    Patch(PortId, PortId),
 }
 
 impl Credit {
@@ -48,6 +50,7 @@ impl Credit {
             StepKind::Lookup { table, rule: None } => Some(Credit::Miss(table)),
             StepKind::Fragment { table } => Some(Credit::Fragment(table)),
             StepKind::Bucket { group, bucket } => Some(Credit::Bucket(group, bucket)),
+            StepKind::Patch { from, to } => Some(Credit::Patch(from, to)),
             StepKind::Station { .. } | StepKind::ActionSet | StepKind::Resumption { .. } => None,
         };
         trace.kinds().filter_map(credit)

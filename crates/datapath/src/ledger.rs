@@ -1,4 +1,4 @@
-//! Counts on their way from entries to rules, tables and groups.
+//! Counts on their way from entries to rules, tables, groups and patches.
 
 use std::collections::HashMap;
 
@@ -161,6 +161,7 @@ impl Counts {
                     pipeline.credit_table(table, counters.packets, counters.packets);
                 }
                 Credit::Bucket(group, bucket) => pipeline.credit_bucket(group, bucket, counters),
+                Credit::Patch(from, to) => pipeline.credit_patch(from, to, counters),
             }
         }
     }

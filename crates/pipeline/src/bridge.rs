@@ -33,8 +33,17 @@ use crate::fragments::FragmentMode;
 use crate::interpret::Continuation;
 use crate::mac::{MacMove, Station};
 use crate::matching::Match;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Counters, Pipeline};
 use crate::state::PORT_BITS;
+
+/// What went through one end of a patch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PatchCounters {
+    /// What was sent to it, and so left its bridge.
+    pub sent: Counters,
+    /// What came in by it.
+    pub received: Counters,
+}
 
 /// A bridge's number in its pipeline.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -159,6 +168,30 @@ impl Pipeline {
         known.filter_map(move |(_, history)| history.at(version))
     }
 
+    /// Credits packets to both ends of a patch.
+    pub fn credit_patch(&mut self, from: PortId, to: PortId, counters: Counters) {
+        for (port, is_sent) in [(from, true), (to, false)] {
+            if self.port(port, self.version).is_none() {
+                continue;
+            }
+            let known = self.patch_counters.entry(port).or_default();
+            match is_sent {
+                true => known.sent.add(counters),
+                false => known.received.add(counters),
+            }
+        }
+    }
+
+    /// What went through one end of a patch.
+    pub fn patch_counters(&self, port: PortId) -> PatchCounters {
+        self.patch_counters.get(&port).copied().unwrap_or_default()
+    }
+
+    /// Lets a port that is gone count from zero when it comes back as the end of a patch.
+    pub fn reset_patch_counters(&mut self, port: PortId) {
+        self.patch_counters.remove(&port);
+    }
+
     /// The change that leaves nothing of a bridge: no rules, groups, ports, stations, limits of
     /// tables and settings of its own.
     pub fn removal_of(&self, bridge: BridgeId) -> Change {
@@ -178,6 +211,7 @@ impl Pipeline {
             Operation::MoveMacs(gone.collect()),
             Operation::SetMisses(bridge, Arc::default()),
             Operation::SetFragments(bridge, FragmentMode::default()),
+            Operation::SetForwardsBpdus(bridge, false),
         ];
         operations.extend(groups.map(Operation::DeleteGroup));
         operations.extend(ports.map(Operation::DeletePort));

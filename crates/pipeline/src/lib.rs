@@ -31,7 +31,7 @@ mod training;
 mod vlan;
 
 pub use action::{Action, Actions, GroupId, Output, Slice, Subfield, TableId, Write};
-pub use bridge::BridgeId;
+pub use bridge::{BridgeId, PatchCounters};
 pub use change::{Change, ChangeError, Operation, Revision, Selector, Target, uses_group};
 pub use drops::{DropReason, Drops};
 pub use effect::{Effect, Notice, Outbox, PacketInReason, Sender, run};

@@ -29,7 +29,7 @@ use thalweg_classifier::{Classifier, ClassifierKind, Precedence, RuleId, Version
 use thalweg_packet::{FieldDescriptor, FieldId, Instant, Layout, PortId, standard};
 
 use crate::action::{Actions, GroupId, TableId};
-use crate::bridge::BridgeId;
+use crate::bridge::{BridgeId, PatchCounters};
 use crate::change::uses_group;
 use crate::flow::{Flow, Group, GroupKind, Labels, PortState};
 use crate::fragments::FragmentMode;
@@ -229,6 +229,8 @@ pub struct Pipeline {
     pub(crate) next_age: u64,
     pub(crate) groups: BTreeMap<GroupId, History<Arc<Group>>>,
     pub(crate) group_counters: BTreeMap<GroupId, GroupCounters>,
+    /// By end of a patch.
+    pub(crate) patch_counters: BTreeMap<PortId, PatchCounters>,
     /// Includes tables that have no rules.
     table_counters: BTreeMap<TableId, TableCounters>,
     pub(crate) ports: BTreeMap<PortId, History<PortState>>,
@@ -268,6 +270,7 @@ impl Pipeline {
             next_age: 0,
             groups: BTreeMap::new(),
             group_counters: BTreeMap::new(),
+            patch_counters: BTreeMap::new(),
             table_counters: BTreeMap::new(),
             ports: BTreeMap::new(),
             vlans: BTreeMap::new(),

@@ -252,7 +252,12 @@ impl Pipeline {
                 Touched::Misses(bridge) => reclaim_in(&mut self.misses, bridge, oldest),
                 Touched::Fragments(bridge) => reclaim_in(&mut self.fragments, bridge, oldest),
                 Touched::Station(station) => self.macs.reclaim(station, oldest),
-                Touched::Port(id) => reclaim_in(&mut self.ports, id, oldest),
+                Touched::Port(id) => {
+                    reclaim_in(&mut self.ports, id, oldest);
+                    if !self.ports.contains_key(&id) {
+                        self.patch_counters.remove(&id);
+                    }
+                }
                 Touched::PortVlans(id) => reclaim_in(&mut self.vlans, id, oldest),
                 Touched::Bpdus(bridge) => reclaim_in(&mut self.bpdus, bridge, oldest),
             }

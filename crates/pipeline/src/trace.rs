@@ -43,6 +43,13 @@ pub enum StepKind {
         /// The bucket's position in the group.
         bucket: Option<u32>,
     },
+    /// The way through a patch, into another bridge.
+    Patch {
+        /// The end that the packet was sent to.
+        from: PortId,
+        /// The end that it comes out of.
+        to: PortId,
+    },
     /// A lookup in the MAC table.
     Station {
         /// The station looked up.

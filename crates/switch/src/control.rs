@@ -401,6 +401,7 @@ impl Switch {
             totals.add(&report);
             steps::settle(&self.shared.pipeline, report.ledger);
         }
+        self.add_patches(&mut totals);
         self.add_former_ports(&mut totals);
         totals.stations_refused = self.upkeep.stations_refused();
         totals.removals_refused = self.upkeep.removals_refused();

@@ -1,21 +1,24 @@
 //! Patches between bridges: ports without a device, in pairs.
 //!
 //! ```text
-//!   add_patch(a, b)      a is there, its link is down: b does not lead to a yet
-//!   add_patch(b, a)      both are up: what is sent to a enters b's bridge, and the other way
-//!   remove_patch(b)      a's link is down again; what is sent to it is dropped
+//!   add_patch(a, b)      a is there; what is sent to it is dropped: b does not lead back yet
+//!   add_patch(b, a)      what is sent to a enters b's bridge, and the other way
+//!   remove_patch(b)      what is sent to a is dropped again
 //! ```
+//!
+//! As in Open vSwitch, a patch always has a link, and cannot be taken down.
 //!
 //! 1. A patch leads on only if its peer leads back, and if neither is configured not to: the
 //!    one sends and the other receives.
 
 use std::collections::BTreeMap;
 
-use thalweg_io::PortStatus;
+use thalweg_io::{PortCounters, PortStatus};
 use thalweg_packet::PortId;
 use thalweg_pipeline::{BridgeId, Change, Operation, PortState};
 
 use crate::switch::{Switch, SwitchError};
+use crate::totals::{PortTotals, Totals};
 
 /// The ends of patches, each with its peer.
 #[derive(Debug, Default)]
@@ -62,16 +65,15 @@ impl Switch {
         Ok(())
     }
 
-    /// Removes one end of a patch; returns whether it existed. The other end stays, without a
-    /// link.
+    /// Removes one end of a patch; returns whether it existed. The other end stays.
     pub fn remove_patch(&mut self, port: PortId) -> bool {
         let Some(peer) = self.patches.peers.remove(&port) else {
             return false;
         };
-        self.links.remove(&port);
         self.moves.retain(|moved| moved.port != Some(port));
         let gone = self.upkeep.port_gone(port);
         self.follow_patches(peer.into_iter(), gone.operations);
+        self.shared.pipeline.write().reset_patch_counters(port);
         true
     }
 
@@ -83,6 +85,26 @@ impl Switch {
             .filter_map(|port| self.patches.peers.remove(port));
         let peers: Vec<PortId> = peers.flatten().collect();
         self.follow_patches(peers.into_iter(), Vec::new());
+    }
+
+    /// Adds the ends of patches to the ports, with what went through them.
+    pub(crate) fn add_patches(&self, totals: &mut Totals) {
+        let pipeline = self.pipeline();
+        let ends = self.patches.peers.keys().map(|port| {
+            let counted = pipeline.patch_counters(*port);
+            PortTotals {
+                number: *port,
+                status: PortStatus::Up,
+                counters: PortCounters {
+                    received_packets: counted.received.packets,
+                    received_bytes: counted.received.bytes,
+                    sent_packets: counted.sent.packets,
+                    sent_bytes: counted.sent.bytes,
+                    ..PortCounters::default()
+                },
+            }
+        });
+        totals.ports.extend(ends);
     }
 
     /// Where what is sent to a port continues its walk; `None` for a port with a device.
@@ -106,20 +128,13 @@ impl Switch {
     /// one change.
     fn follow_patches(&mut self, ends: impl Iterator<Item = PortId>, mut others: Vec<Operation>) {
         for port in ends.filter(|port| self.patches.contains(*port)) {
-            let has_link = self.patches.peer(port).is_some();
-            let status = match has_link {
-                true => PortStatus::Up,
-                false => PortStatus::Down,
-            };
-            self.links.insert(port, status);
             let state = PortState {
-                is_up: has_link && !self.settings.is_down(port),
+                is_up: true,
                 floods: self.settings.floods(port),
                 peer: self.way_through(port),
             };
             others.push(Operation::SetPort(port, state));
         }
-        self.desks.note_ports();
         if !others.is_empty() {
             self.apply_own(&Change { operations: others }, &[]);
         }

@@ -144,9 +144,12 @@ impl Switch {
         self.apply_own(&removal, &[]);
         self.unplug(&ports);
         self.forget_patches(bridge);
-        ports.into_iter().for_each(|port| self.forget_port(port));
+        ports.iter().for_each(|port| self.forget_port(*port));
         let mut pipeline = self.shared.pipeline.write();
         pipeline.reset_table_counters(bridge);
+        ports
+            .iter()
+            .for_each(|port| pipeline.reset_patch_counters(*port));
     }
 
     /// Closes the devices of ports that the pipeline has no more.

@@ -119,8 +119,12 @@ impl Switch {
     }
 
     /// Sets the bits of a port's configuration (`OFPPC_*`) that are in `mask`, as a controller
-    /// does with a port-mod. Other ports follow when this returns.
+    /// does with a port-mod; a patch cannot be taken down. Workers follow when this returns.
     pub fn set_port_config(&mut self, port: PortId, bits: u32, mask: u32) {
+        let mask = match self.patches.contains(port) {
+            true => mask & !config::PORT_DOWN,
+            false => mask,
+        };
         self.settings.set_config(port, bits, mask);
         self.desks.note_ports();
         self.follow_port(port);

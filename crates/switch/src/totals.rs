@@ -37,7 +37,7 @@ pub struct PortTotals {
 /// All counts of a switch since it started.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Totals {
-    /// The ports, by number; removed ones too, as gone.
+    /// The ports, by number, ends of patches among them; removed ones too, as gone.
     pub ports: Vec<PortTotals>,
     /// Ports added and removed.
     pub plugs: PlugCounters,

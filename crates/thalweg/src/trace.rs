@@ -183,6 +183,7 @@ pub(crate) fn describe_step(kind: StepKind) -> String {
                 station.mac, station.vlan
             )
         }
+        StepKind::Patch { from, to } => format!("patch from port {from} to port {to}"),
         StepKind::ActionSet => "action set".to_owned(),
         StepKind::Resumption { .. } => "resumed".to_owned(),
     }

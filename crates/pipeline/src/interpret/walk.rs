@@ -721,7 +721,7 @@ impl<'a, O: Observer> Walk<'a, O> {
     /// Sends to a port that exists, or through its patch.
     pub(super) fn deliver(&mut self, port: PortId, state: PortState) {
         match state.peer {
-            Some(peer) => self.cross(peer),
+            Some(peer) => self.cross(port, peer),
             None => self.emit(Effect::Output(port)),
         }
     }
@@ -731,16 +731,22 @@ impl<'a, O: Observer> Walk<'a, O> {
         self.drop(DropReason::NoSuchPort);
     }
 
-    /// Sends a copy through a patch into the bridge of `peer`.
-    fn cross(&mut self, peer: PortId) {
+    /// Sends a copy through the patch from `port` to `peer`, into the bridge of that.
+    fn cross(&mut self, port: PortId, peer: PortId) {
         self.ask(Input::Port(peer));
         if self.pipeline.port(peer, self.version).is_none() {
             return self.drop_for_port();
         }
         if self.spend(self.copy_cost()) {
+            let caller = (self.step, self.author);
+            self.begin_step(StepKind::Patch {
+                from: port,
+                to: peer,
+            });
             let table = BridgeId::of_port(peer).table(0);
             // How the other bridge ends is its own matter; a failure is noted in the walk.
             self.on_copy(Arc::from([]), table, Nested::Bridge(peer));
+            self.return_to(caller);
         }
     }
 

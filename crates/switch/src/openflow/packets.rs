@@ -201,7 +201,7 @@ pub(super) fn resume(switch: &mut Switch, prepared: Prepared) -> Result<(), Refu
     Ok(())
 }
 
-/// Sends a controller's packet; the rules that it meets count it.
+/// Sends a controller's packet; the rules, groups and patches that it meets count it.
 pub(super) fn send(switch: &mut Switch, prepared: Prepared) {
     let now = switch.now();
     let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
@@ -213,17 +213,24 @@ pub(super) fn send(switch: &mut Switch, prepared: Prepared) {
     // A packet that becomes too long on the way ends there.
     for pass in prepared.passes(&pipeline, &mut outbox).flatten() {
         for step in pass.translation.trace.steps() {
-            if let StepKind::Lookup { table, rule } = step.kind {
-                credits.push((table, rule));
-            }
+            credits.push(step.kind);
         }
     }
     drop(pipeline);
     let mut writer = shared.pipeline.write();
-    for (table, rule) in credits {
-        writer.credit_table(table, 1, u64::from(rule.is_some()));
-        if let Some(rule) = rule {
-            writer.credit_rule(rule, Counters { packets: 1, bytes }, now);
+    let counters = Counters { packets: 1, bytes };
+    for kind in credits {
+        match kind {
+            StepKind::Lookup { table, rule } => {
+                writer.credit_table(table, 1, u64::from(rule.is_some()));
+                if let Some(rule) = rule {
+                    writer.credit_rule(rule, counters, now);
+                }
+            }
+            StepKind::Fragment { table } => writer.credit_table(table, 1, 1),
+            StepKind::Bucket { group, bucket } => writer.credit_bucket(group, bucket, counters),
+            StepKind::Patch { from, to } => writer.credit_patch(from, to, counters),
+            StepKind::Station { .. } | StepKind::ActionSet | StepKind::Resumption { .. } => {}
         }
     }
     drop(writer);

@@ -196,15 +196,14 @@ fn port_statistics(switch: &mut Switch, numbers: Numbering, port: PortNumber) ->
         let number = port_number(numbers.told_port(id));
         let is_asked = port == PortNumber::ANY || port == number;
         let place = totals.ports.binary_search_by_key(&id, |known| known.number);
-        let row = match place.map(|place| totals.ports[place].counters) {
-            Ok(counters) => match switch.settings.device(id) {
-                PortDevice::Interface => port_row(number, &counters, age),
-                PortDevice::Dummy => dummy_row(number, &counters, age),
-            },
+        let place = place.ok().filter(|_| is_asked && switch.has_port(id))?;
+        let counters = totals.ports[place].counters;
+        Some(match switch.settings.device(id) {
             // A patch has no device.
-            Err(_) => without_errors(port_row(number, &PortCounters::default(), age)),
-        };
-        (is_asked && switch.has_port(id)).then_some(row)
+            _ if switch.patches.contains(id) => without_errors(port_row(number, &counters, age)),
+            PortDevice::Interface => port_row(number, &counters, age),
+            PortDevice::Dummy => dummy_row(number, &counters, age),
+        })
     });
     rows.collect()
 }

@@ -207,6 +207,7 @@ fn readers_of(kind: StepKind) -> &'static [&'static str] {
         StepKind::Lookup { .. } => &["lookup", "lookup_or_actions", "actions"],
         StepKind::Fragment { .. } => &["lookup"],
         StepKind::Bucket { .. } => &["group"],
+        StepKind::Patch { .. } => &["patch"],
         StepKind::Station { .. } => &["normal"],
         StepKind::ActionSet => &["action_set"],
         StepKind::Resumption { .. } => &["resumed"],

@@ -138,6 +138,7 @@ impl Bridges {
             Some(DeviceKind::Patch) => switch.remove_patch(bridge.id.port(number)),
             _ => switch.detach(bridge.id.port(number)),
         };
+        switch.forget_port(bridge.id.port(number));
         Some(number)
     }
 

@@ -154,7 +154,7 @@ fn there_and_back(
         received_at: Instant::ZERO,
         bytes: packet.bytes().to_vec(),
     };
-    let numbers = Numbering::of(pipeline, BridgeId(0));
+    let numbers = Numbering::of(pipeline, pipeline.bridge_of(packet.in_port()));
     let event = packets::event_of(pipeline.fields(), numbers, RUN, received);
     let continuation = event.continuation.expect("it is paused");
     let mut told = event.packet;
@@ -177,22 +177,45 @@ fn there_and_back(
 
 /// Two audited engines without rules. Where `normal` sends must not depend on the order of
 /// copies, so they learn no stations.
-fn engines(random_config: &RandomConfig) -> [Engine; 2] {
+fn engines(random_config: &RandomConfig, bridge: Option<BridgeId>) -> [Engine; 2] {
     let mut config = Config {
         is_audited: true,
         ..Config::default()
     };
     config.pipeline.stations = 0;
+    config.pipeline.bridges = bridge.is_some();
+    let bridge = bridge.unwrap_or_default();
     [0; 2].map(|_| {
         let mut engine = Engine::new(config.clone()).expect("it makes sense");
         engine.outbox().grows = true;
-        (1..=random_config.ports).for_each(|port| engine.add_port(PortId(port), Instant::ZERO));
+        let ports = (1..=random_config.ports).map(|port| bridge.port(port as u16));
+        ports.for_each(|port| engine.add_port(port, Instant::ZERO));
         engine
     })
 }
 
+/// What tables do without a rule.
+fn misses(random: &mut Pcg64Mcg) -> Misses {
+    let kinds = [Miss::Drop, Miss::Controller, Miss::Continue];
+    let mut kind = || kinds[random.random_range(0..kinds.len())];
+    Misses {
+        others: kind(),
+        tables: (0..4).map(|table| (table, kind())).collect(),
+    }
+}
+
+fn in_bridge(change: &Change, bridge: BridgeId) -> Change {
+    let operations = change.operations.iter();
+    let moved = operations.map(|operation| operation.in_bridge(bridge));
+    Change {
+        operations: moved.collect(),
+    }
+}
+
 struct Twins {
     random: Pcg64Mcg,
+    /// Where rules and ports are.
+    bridge: BridgeId,
     paused: Engine,
     plain: Engine,
     resumed: u64,
@@ -207,7 +230,10 @@ impl Twins {
             rules_per_table: 8,
             ..RandomConfig::broad()
         };
-        let [mut paused, mut plain] = engines(&random_config);
+        // Every third pair of pipelines has bridges, and its rules are in one of them.
+        let bridge = (seed % 3 == 1).then_some(BridgeId(5));
+        let [mut paused, mut plain] = engines(&random_config, bridge);
+        let bridge = bridge.unwrap_or_default();
         let rules = RandomPipeline::new(&random_config, seed).expect("it makes sense");
         let groups: String = rules
             .groups()
@@ -239,7 +265,7 @@ impl Twins {
                 }
             }
             plain
-                .apply(&change, Instant::ZERO)
+                .apply(&in_bridge(&change, bridge), Instant::ZERO)
                 .expect("they can be loaded");
             for operation in &mut change.operations {
                 if let Operation::Add(flow) = operation {
@@ -247,22 +273,17 @@ impl Twins {
                 }
             }
             paused
-                .apply(&change, Instant::ZERO)
+                .apply(&in_bridge(&change, bridge), Instant::ZERO)
                 .expect("they can be loaded");
         }
-        let kinds = [Miss::Drop, Miss::Controller, Miss::Continue];
-        let mut kind = || kinds[random.random_range(0..kinds.len())];
-        let misses = Misses {
-            others: kind(),
-            tables: (0..4).map(|table| (table, kind())).collect(),
-        };
-        let misses = Change::one(Operation::SetMisses(BridgeId(0), misses.into()));
+        let misses = Operation::SetMisses(bridge, misses(&mut random).into());
         for engine in [&mut paused, &mut plain] {
-            let set = engine.apply(&misses, Instant::ZERO);
+            let set = engine.apply(&Change::one(misses.clone()), Instant::ZERO);
             set.expect("tables can do each");
         }
         let twins = Twins {
             random,
+            bridge,
             paused,
             plain,
             resumed: 0,
@@ -372,7 +393,8 @@ fn what_is_resumed_is_what_is_never_paused() {
         for number in 0..PACKETS {
             let random = source.next_packet();
             let mut packet = Packet::from_bytes(&random.bytes);
-            packet.set_received(PortId(random.in_port), Instant::ZERO);
+            let port = twins.bridge.port(random.in_port as u16);
+            packet.set_received(port, Instant::ZERO);
             twins.compare(&packet, &format!("seed {seed}, packet {number}"));
             twins.flip(&packet);
         }
