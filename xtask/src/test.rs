@@ -41,6 +41,12 @@ const MODEL_TESTS: [&str; 6] = [
     "--test",
     "model_orders",
 ];
+/// What is run with programs of others, in order.
+const PEERS: [&str; 3] = [
+    "comparison with Open vSwitch",
+    "controllers",
+    "Open vSwitch's own tests",
+];
 /// Seconds for each fuzz target.
 const FUZZ_SECONDS: u64 = 5;
 
@@ -144,19 +150,9 @@ pub fn run(workspace: &Workspace, extent: Extent) -> anyhow::Result<bool> {
     } else {
         left_out.push("extras/dbsp: --dbsp was not given".to_owned());
     }
-    if is_quick {
-        left_out.push("comparison with Open vSwitch: --quick was given".to_owned());
-        left_out.push("controllers: --quick was given".to_owned());
-        left_out.push("Open vSwitch's own tests: --quick was given".to_owned());
-    } else {
-        phases.run("comparison with Open vSwitch", || {
-            let folder = differential::default_folder(workspace);
-            differential::run(&differential::Config::for_tests(folder))
-        });
-        phases.run("controllers", || controllers::run(workspace, true));
-        phases.run("Open vSwitch's own tests", || {
-            autotest::run_passing(workspace)
-        });
+    match is_quick {
+        true => left_out.extend(PEERS.map(|what| format!("{what}: --quick was given"))),
+        false => run_peers(workspace, &mut phases),
     }
     let is_success = phases.finish();
     for line in &left_out {
@@ -164,6 +160,17 @@ pub fn run(workspace: &Workspace, extent: Extent) -> anyhow::Result<bool> {
     }
     summary.print();
     Ok(is_success)
+}
+
+/// Runs what needs programs of others.
+fn run_peers(workspace: &Workspace, phases: &mut Phases) {
+    let [comparison, controllers, own_tests] = PEERS;
+    phases.run(comparison, || {
+        let folder = differential::default_folder(workspace);
+        differential::run(&differential::Config::for_tests(folder))
+    });
+    phases.run(controllers, || controllers::run(workspace, true));
+    phases.run(own_tests, || autotest::run_passing(workspace));
 }
 
 /// Returns the features to turn on; writes the others to `left_out`, with the reason.

@@ -33,7 +33,7 @@ const TABLE: [(&str, &[&str]); 22] = [
     ("command", &["switch", "workload"]),
     ("bench", &["command"]),
     ("simulate", &["config", "command"]),
-    ("thalweg", &["bench", "controller", "simulate"]),
+    ("thalweg", &["bench", "controller", "simulate", "vswitchd"]),
     ("xtask", &["thalweg"]),
 ];
 

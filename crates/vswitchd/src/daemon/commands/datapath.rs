@@ -21,6 +21,10 @@ pub(super) const COMMANDS: &[Entry] = &[
     ),
     (ControlCommand::new("ofproto/list", "", 0, 0), list_bridges),
     (
+        ControlCommand::new("upcall/disable-ufid", "", 0, 0),
+        disable_identifiers,
+    ),
+    (
         ControlCommand::new("fdb/show", "bridge", 1, 1),
         show_stations,
     ),
@@ -40,6 +44,11 @@ fn datapaths(daemon: &Daemon) -> Vec<(String, &'static str)> {
     kinds.sort_unstable();
     kinds.dedup();
     kinds
+}
+
+/// Flows are never dumped by identifiers alone here, so there is nothing to turn off.
+fn disable_identifiers(_: &mut Daemon, _: &[String]) -> Result<String, String> {
+    Ok("Datapath dumping tersely using UFID disabled".to_owned())
 }
 
 /// The bridges of each datapath, with their ports.
@@ -135,7 +144,10 @@ fn show_stations(daemon: &mut Daemon, arguments: &[String]) -> Result<String, St
     let bridge = daemon.bridges.by_name.get(&arguments[0]);
     let bridge = bridge.ok_or("no such bridge")?.id;
     let mut text = " port  VLAN  MAC                Age\n".to_owned();
-    for (station, port, age) in daemon.switch.stations(bridge) {
+    let mut stations = daemon.switch.stations(bridge);
+    // Those that were silent for the longest time come first.
+    stations.sort_by_key(|(_, _, age)| std::cmp::Reverse(*age));
+    for (station, port, age) in stations {
         let port = match (port.0 & 0xffff) as u16 {
             LOCAL => "LOCAL".to_owned(),
             number => number.to_string(),
