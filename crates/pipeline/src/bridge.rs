@@ -346,6 +346,9 @@ impl Operation {
             Operation::SetPortVlans(port, vlans) => {
                 Operation::SetPortVlans(bridge.move_port(*port), vlans.clone())
             }
+            Operation::SetMirrors(_, mirrors) => {
+                Operation::SetMirrors(bridge, mirrors.in_bridge(bridge).into())
+            }
             Operation::SetForwardsBpdus(_, does) => Operation::SetForwardsBpdus(bridge, *does),
             Operation::SetMisses(_, misses) => Operation::SetMisses(bridge, misses.clone()),
             Operation::SetFragments(_, mode) => Operation::SetFragments(bridge, *mode),

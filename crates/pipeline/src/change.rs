@@ -14,6 +14,7 @@ use crate::fragments::FragmentMode;
 use crate::limits::TableLimit;
 use crate::mac::MacMove;
 use crate::matching::Match;
+use crate::mirror::Mirrors;
 use crate::miss::Misses;
 use crate::vlan::PortVlans;
 
@@ -113,6 +114,8 @@ pub enum Operation {
     SetForwardsBpdus(BridgeId, bool),
     /// Sets what a bridge does with fragments of IP packets.
     SetFragments(BridgeId, FragmentMode),
+    /// Sets the mirrors of a bridge, instead of those that it has.
+    SetMirrors(BridgeId, Arc<Mirrors>),
     /// Records stations that `normal` has seen at a port, or forgets them.
     MoveMacs(Vec<MacMove>),
     /// Brings into the key what a list of actions reads that no rule has. Without it, a
@@ -276,6 +279,14 @@ pub enum ChangeError {
         /// What is wrong.
         what: &'static str,
     },
+    /// A bridge's mirrors cannot be.
+    #[error("operation {operation}: {what}")]
+    BadMirrors {
+        /// Index of the operation, from 0.
+        operation: usize,
+        /// What is wrong.
+        what: &'static str,
+    },
     /// An action is in a place where it cannot be, or uses a field in an invalid way.
     #[error("operation {operation}: {what}")]
     BadAction {
@@ -302,6 +313,7 @@ impl ChangeError {
             | ChangeError::BadRule { operation, .. }
             | ChangeError::BadStation { operation, .. }
             | ChangeError::BadPort { operation, .. }
+            | ChangeError::BadMirrors { operation, .. }
             | ChangeError::BadAction { operation, .. } => Some(*operation),
         }
     }

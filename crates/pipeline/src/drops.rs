@@ -40,6 +40,8 @@ pub enum DropReason {
     NoPortInVlan,
     /// The packet would have gone from a protected port to another.
     ProtectedPort,
+    /// The port is for mirrored packets only.
+    MirrorPort,
     /// The walk would have taken too many lookups.
     TooManyLookups,
     /// The frame had no room for a pushed header.
@@ -57,7 +59,7 @@ pub enum DropReason {
 }
 
 /// Names of the reasons, in the order of the enum.
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
     "table_miss",
     "action",
     "input_port",
@@ -69,6 +71,7 @@ const NAMES: [&str; 18] = [
     "vlan_not_allowed",
     "no_port_in_vlan",
     "protected_port",
+    "mirror_port",
     "too_many_lookups",
     "too_long",
     "recursion_too_deep",
@@ -97,13 +100,14 @@ impl DropReason {
             DropReason::VlanNotAllowed => 8,
             DropReason::NoPortInVlan => 9,
             DropReason::ProtectedPort => 10,
-            DropReason::TooManyLookups => 11,
-            DropReason::TooLong => 12,
-            DropReason::RecursionTooDeep => 13,
-            DropReason::StackTooDeep => 14,
-            DropReason::TooMuchWork => 15,
-            DropReason::TooManyEffects => 16,
-            DropReason::Fragment => 17,
+            DropReason::MirrorPort => 11,
+            DropReason::TooManyLookups => 12,
+            DropReason::TooLong => 13,
+            DropReason::RecursionTooDeep => 14,
+            DropReason::StackTooDeep => 15,
+            DropReason::TooMuchWork => 16,
+            DropReason::TooManyEffects => 17,
+            DropReason::Fragment => 18,
         }
     }
 }

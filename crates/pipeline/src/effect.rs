@@ -132,6 +132,11 @@ pub enum Effect {
         /// The new EtherType.
         ether_type: u16,
     },
+    /// Cuts the packet to this length; what follows sends it.
+    Cut {
+        /// Most bytes that are left.
+        len_bytes: u16,
+    },
     /// Sends the packet.
     Output(PortId),
     /// Sends the packet to the controller.
@@ -310,6 +315,7 @@ pub fn run(
                     run(nested, fields, copy, headers, outbox);
                 }
             }
+            Effect::Cut { len_bytes } => packet.truncate(usize::from(*len_bytes)),
             Effect::Recirculate(continuation) => {
                 return outbox.recirculated.push((*continuation, packet));
             }
@@ -355,6 +361,7 @@ fn rewrite(
         | Effect::Learn { .. }
         | Effect::Drop { .. }
         | Effect::Clone(_)
+        | Effect::Cut { .. }
         | Effect::Recirculate(_) => {}
     }
     true

@@ -42,6 +42,7 @@ mod fragments;
 mod frozen;
 mod groups;
 mod lists;
+mod mirrors;
 mod normal;
 mod observer;
 mod rewriting;

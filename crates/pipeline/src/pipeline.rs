@@ -37,6 +37,7 @@ use crate::history::History;
 use crate::limits::Limits;
 use crate::mac::{MacTable, Station};
 use crate::matching::Match;
+use crate::mirror::Mirrors;
 use crate::miss::Misses;
 use crate::prepare::Prepared;
 use crate::reclaim::{Leavings, Places};
@@ -236,6 +237,8 @@ pub struct Pipeline {
     pub(crate) ports: BTreeMap<PortId, History<PortState>>,
     /// By port; those that are not listed carry all VLANs.
     pub(crate) vlans: BTreeMap<PortId, History<Arc<PortVlans>>>,
+    /// By bridge.
+    pub(crate) mirrors: BTreeMap<BridgeId, History<Arc<Mirrors>>>,
     /// The bridges that forward to reserved addresses.
     pub(crate) bpdus: BTreeMap<BridgeId, History<()>>,
     /// By bridge; those that are not listed drop.
@@ -274,6 +277,7 @@ impl Pipeline {
             table_counters: BTreeMap::new(),
             ports: BTreeMap::new(),
             vlans: BTreeMap::new(),
+            mirrors: BTreeMap::new(),
             bpdus: BTreeMap::new(),
             misses: BTreeMap::new(),
             fragments: BTreeMap::new(),

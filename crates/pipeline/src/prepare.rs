@@ -88,6 +88,8 @@ pub struct Delta {
     pub ports: Vec<PortId>,
     /// Bridges whose tables do something else with packets that no rule matches.
     pub misses: Vec<BridgeId>,
+    /// Bridges with other mirrors: every walk in them may have another answer.
+    pub mirrors: Vec<BridgeId>,
     /// Bridges that begin or end to forward what is sent to addresses reserved for the link.
     pub bpdus: Vec<BridgeId>,
     /// Bridges that do something else with fragments.
@@ -105,6 +107,7 @@ impl Delta {
             !self.groups.is_empty() || !self.ports.is_empty() || !self.stations.is_empty();
         let has_bridges =
             !self.misses.is_empty() || !self.bpdus.is_empty() || !self.fragments.is_empty();
+        let has_bridges = has_bridges || !self.mirrors.is_empty();
         !has_others && !has_bridges && !self.has_new_layout
     }
 }
@@ -171,6 +174,8 @@ pub(crate) enum Done {
     Port(PortId),
     /// A port's VLANs were set.
     PortVlans(PortId),
+    /// A bridge's mirrors were set.
+    Mirrors(BridgeId),
     /// Whether a bridge forwards to reserved addresses was set.
     Bpdus(BridgeId),
     /// A table's limit was set; the former one.

@@ -14,6 +14,7 @@ use thalweg_packet::{FieldDescriptor, FieldId, Scalar, Source, standard as f};
 use crate::action::{Action, Output, Subfield};
 use crate::flow::{Flow, Group, GroupKind, SelectionMethod};
 use crate::fragments::is_about_ports;
+use crate::mirror::Mirrors;
 use crate::vlan::PortVlans;
 
 /// Fields read by a select group that hashes both directions of a connection alike.
@@ -88,6 +89,14 @@ pub(crate) fn add_group(group: &Group, fields: &[FieldDescriptor], used: &mut BT
 pub(crate) fn add_vlans(vlans: &PortVlans, used: &mut BTreeSet<FieldId>) {
     if vlans.edits_tags() {
         used.extend(TAG_FIELDS);
+    }
+}
+
+/// Adds the fields that mirrors read.
+pub(crate) fn add_mirrors(mirrors: &Mirrors, used: &mut BTreeSet<FieldId>) {
+    if mirrors.iter().next().is_some() {
+        used.extend(TAG_FIELDS);
+        used.extend([f::IN_PORT, f::ETH_DST]);
     }
 }
 

@@ -58,6 +58,7 @@ pub(crate) enum Touched {
     GroupCounters(GroupId),
     Port(PortId),
     PortVlans(PortId),
+    Mirrors(BridgeId),
     Bpdus(BridgeId),
     Misses(BridgeId),
     Fragments(BridgeId),
@@ -259,6 +260,7 @@ impl Pipeline {
                     }
                 }
                 Touched::PortVlans(id) => reclaim_in(&mut self.vlans, id, oldest),
+                Touched::Mirrors(bridge) => reclaim_in(&mut self.mirrors, bridge, oldest),
                 Touched::Bpdus(bridge) => reclaim_in(&mut self.bpdus, bridge, oldest),
             }
         }

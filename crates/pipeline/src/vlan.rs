@@ -20,7 +20,7 @@ use crate::check::form::TAG_TYPES;
 use crate::pipeline::Pipeline;
 
 /// How many VLAN ids there are (IEEE 802.1Q, clause 9.6).
-const VLANS: u16 = 4096;
+pub(crate) const VLANS: u16 = 4096;
 
 const WORDS: usize = VLANS as usize / 64;
 
@@ -189,6 +189,11 @@ impl PortVlans {
     /// Whether the port does more with tags than to let packets of some VLANs pass.
     pub(crate) fn edits_tags(&self) -> bool {
         !matches!(self.mode, VlanMode::Trunk { .. }) || self.priority_tags != PriorityTags::Always
+    }
+
+    /// Whether the port carries not all VLANs, or is not a trunk.
+    pub(crate) fn limits(&self) -> bool {
+        !matches!(&self.mode, VlanMode::Trunk { trunks } if trunks.is_all())
     }
 
     /// Whether packets of a VLAN of the bridge may leave here, whatever tags they have below.

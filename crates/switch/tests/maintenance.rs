@@ -60,7 +60,7 @@ fn i1_i2_i3_i7_every_entry_is_what_brute_force_says_after_each_change() {
 }
 
 #[test]
-fn i1_i2_i3_ports_change_their_vlans_under_traffic() {
+fn i1_i2_i3_vlans_and_mirrors_change_under_traffic() {
     let kinds = [MaintainerKind::Incremental, MaintainerKind::Barrier];
     let (mut affected, mut compared) = (0, 0);
     for seed in 0..24 {
@@ -71,6 +71,7 @@ fn i1_i2_i3_ports_change_their_vlans_under_traffic() {
         for round in 0..25 {
             let change = match round % 4 {
                 0 => bench.next_port(),
+                1 => bench.next_mirrors(),
                 _ => bench.next_vlans(),
             };
             bench.change_to(change);

@@ -16,7 +16,7 @@ use rand_pcg::Pcg64Mcg;
 use thalweg_datapath::{MaintainerKind, MegaflowClassifier, Mode, RefuseReason};
 use thalweg_packet::{Headers, Instant, Packet, PortId, Receipt};
 use thalweg_pipeline::{
-    BridgeId, Change, ClassifierKind, FragmentMode, Operation, StepKind, text, translate,
+    BridgeId, Change, ClassifierKind, FragmentMode, Mirrors, Operation, StepKind, text, translate,
 };
 use thalweg_switch::{Config, Engine};
 use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
@@ -119,15 +119,22 @@ impl Run {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
         if seed.is_multiple_of(3) {
             let ports = 1..=random_config.ports;
-            let operations = ports.map(|port| {
-                let vlans = Arc::new(vlans::any_vlans(&mut random));
-                Operation::SetPortVlans(PortId(port), vlans)
-            });
+            let operations: Vec<Operation> = ports
+                .map(|port| {
+                    let vlans = Arc::new(vlans::any_vlans(&mut random));
+                    Operation::SetPortVlans(PortId(port), vlans)
+                })
+                .collect();
+            let mirrors = match seed.is_multiple_of(2) {
+                true => vlans::any_mirrors(&mut random),
+                false => Mirrors::default(),
+            };
+            let mirrors = Operation::SetMirrors(BridgeId(0), Arc::new(mirrors));
             let change = Change {
-                operations: operations.collect(),
+                operations: operations.into_iter().chain([mirrors]).collect(),
             };
             let set = engine.apply(&change, now);
-            set.expect("ports can have these VLANs");
+            set.expect("ports can have these VLANs, and the switch these mirrors");
         }
         let parsed = text::parse_rules("random", &rules.rules_text());
         let parsed = parsed.unwrap_or_else(|errors| panic!("seed {seed}: {errors:?}"));

@@ -29,6 +29,7 @@ fn describe_operation(operation: &Operation) -> String {
         Operation::SetPort(port, _) => format!("port {port} down"),
         Operation::DeletePort(port) => format!("port {port} gone"),
         Operation::SetPortVlans(port, _) => format!("port {port} has other VLANs"),
+        Operation::SetMirrors(_, mirrors) => format!("{} mirrors", mirrors.iter().count()),
         Operation::SetForwardsBpdus(_, true) => "reserved addresses are forwarded to".to_owned(),
         Operation::SetForwardsBpdus(_, false) => "reserved addresses end here".to_owned(),
         Operation::LimitTable(table, limit) => match limit.rules {

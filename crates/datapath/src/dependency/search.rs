@@ -166,6 +166,10 @@ impl Dependencies {
         self.meanwhile = Some(Vec::new());
         self.paths.begin_search();
         self.arrivals.clear();
+        if !delta.mirrors.is_empty() {
+            // No walk records that it was not mirrored.
+            return None;
+        }
         let entries = self.paths.count();
         (delta.inserted.len() <= entries.saturating_mul(self.sweep_at))
             .then_some(SUSPECTS_MIN + entries * SUSPECTS_EACH)
@@ -285,7 +289,8 @@ fn is_affected(
     pipeline: &Pipeline,
     delta: &Delta,
 ) -> bool {
-    if delta.inserted.len() + delta.removed.len() > COMPARED_MAX {
+    let is_mirrored = !delta.mirrors.is_empty();
+    if is_mirrored || delta.inserted.len() + delta.removed.len() > COMPARED_MAX {
         return true;
     }
     let mut edges = paths.edges(entry).iter();

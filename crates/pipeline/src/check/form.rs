@@ -146,6 +146,13 @@ impl Form<'_> {
                 }),
                 None => Ok(()),
             },
+            Operation::SetMirrors(_, mirrors) => match mirrors.fault() {
+                Some(what) => Err(ChangeError::BadMirrors {
+                    operation: index,
+                    what,
+                }),
+                None => Ok(()),
+            },
             Operation::DeleteAll
             | Operation::DeleteGroup(_)
             | Operation::SetPort(..)

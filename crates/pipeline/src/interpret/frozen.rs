@@ -78,6 +78,8 @@ pub struct Continuation {
     pub end: Option<(TableId, Author)>,
     /// Whether the walk is that of a packet-out.
     pub is_packet_out: bool,
+    /// One bit for each mirror of the bridge that has had the packet.
+    pub mirrored: u32,
 }
 
 impl Continuation {
@@ -117,9 +119,14 @@ impl<O: Observer> Walk<'_, O> {
         self.action_set = continuation.action_set.to_vec();
         self.stack = Stack::of(&continuation.stack);
         self.is_packet_out = continuation.is_packet_out;
+        self.mirrored = continuation.mirrored;
         let rules = continuation.lists.iter();
         let rule = rules.filter_map(|list| list.author.rule()).next();
         self.begin_step(StepKind::Resumption { rule });
+        let is_new = continuation.is_packet_out && continuation.mirrored == 0;
+        if is_new && !self.mirror_incoming() {
+            return;
+        }
         let next = self.execute_frozen(&continuation.lists);
         self.end(next, continuation.end);
     }
@@ -143,6 +150,7 @@ impl<O: Observer> Walk<'_, O> {
                 .collect(),
             end,
             is_packet_out: self.is_packet_out && paused.is_none(),
+            mirrored: self.mirrored,
         };
         match paused {
             Some(effect) => self.emit(self.with_continuation(effect, continuation)),

@@ -16,7 +16,7 @@ const MULTICAST: u64 = 1 << 40;
 
 /// Whether bridges must not forward to an address: reserved for one link by IEEE 802.1Q, table
 /// 8-1, or used by two vendors' protocols. The list is Open vSwitch's.
-fn is_reserved(destination: u64) -> bool {
+pub(super) fn is_reserved(destination: u64) -> bool {
     match destination {
         // Spanning trees, pause, LACP, LLDP and others.
         0x0180_c200_0000..=0x0180_c200_000f => true,
@@ -36,6 +36,11 @@ impl<O: Observer> Walk<'_, O> {
         let (in_port, bridge) = (self.in_port(), self.bridge());
         let source = self.state.read(f::ETH_SRC) as u64;
         let destination = self.state.read(f::ETH_DST) as u64;
+        if self.is_mirror_output(in_port) {
+            self.tell(Sight::Normal(NormalSight::FromMirror));
+            self.drop(DropReason::MirrorPort);
+            return;
+        }
         let inside = match self.come_in(in_port) {
             Ok(inside) => inside,
             Err(vlan) => {
@@ -70,6 +75,10 @@ impl<O: Observer> Walk<'_, O> {
         let port = self.pipeline.station(station, self.version);
         self.begin_step(StepKind::Station { station, port });
         match port {
+            Some(port) if self.is_mirror_output(port) => {
+                self.tell(Sight::Normal(NormalSight::BehindMirror));
+                self.drop(DropReason::MirrorPort);
+            }
             Some(port) if port == in_port => {
                 self.tell(Sight::Normal(NormalSight::InputPort));
                 self.drop(DropReason::InputPort);

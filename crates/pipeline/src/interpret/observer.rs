@@ -64,6 +64,8 @@ pub enum Sight<'a> {
     OutputTo(u128),
     /// The packet would have gone back to the port it came from.
     SkipsInputPort,
+    /// It came in by a port that is for mirrored packets only.
+    FromMirror,
     /// The packet would have gone from a protected port to another.
     KeptApart,
     /// An output to a port that does not exist.
@@ -97,6 +99,10 @@ pub enum NormalSight {
         /// The VLAN id.
         vlan: u16,
     },
+    /// The input port is for mirrored packets only.
+    FromMirror,
+    /// The destination is behind a port that is for mirrored packets only.
+    BehindMirror,
     /// The destination is reserved for the link.
     Reserved,
     /// The source is behind this port, which was not known.

@@ -25,6 +25,9 @@ impl Pipeline {
     /// The answer to a packet from `in_port` that meets this rule first; `None` if it needs a
     /// walk.
     pub fn shortcut(&self, rule: RuleId, in_port: PortId, version: Version) -> Option<Shortcut> {
+        if !self.mirrors.is_empty() {
+            return None;
+        }
         match &*self.rule(rule)?.actions {
             [] => Some(Shortcut::Drop(DropReason::Action)),
             &[Action::Output(Output::Port(port))] if port != in_port => {

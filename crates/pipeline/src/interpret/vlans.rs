@@ -53,6 +53,24 @@ pub(super) struct Inside {
     received: Option<u16>,
 }
 
+impl Inside {
+    /// The same packet in another VLAN, which is not 0.
+    pub(super) fn moved_to(self, vlan: u16) -> Inside {
+        let outer = match (self.outer, self.received) {
+            (Outer::Received, Some(_)) => Outer::Named {
+                hides_second: false,
+            },
+            (Outer::Received, None) => Outer::Added,
+            (outer, _) => outer,
+        };
+        Inside {
+            vlan,
+            outer,
+            ..self
+        }
+    }
+}
+
 /// How a copy's tags become those of a port: some are taken off, then the outer one is
 /// written, then one is put on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -129,6 +147,11 @@ impl<O: Observer> Walk<'_, O> {
             }
             _ => true,
         }
+    }
+
+    /// Whether `normal` floods the packet to a port; not if it is for mirrored packets only.
+    pub(super) fn is_flooded(&mut self, port: PortId, inside: &Inside) -> bool {
+        self.is_carried(port, inside) && !self.is_mirror_output(port)
     }
 
     /// The VLAN id below the one that says the packet's VLAN; 0 without a tag there.

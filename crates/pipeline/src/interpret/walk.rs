@@ -133,6 +133,10 @@ pub(super) struct Walk<'a, O = Unobserved> {
     pub(super) paused: Option<Effect>,
     /// Whether the walk is that of a packet-out.
     pub(super) is_packet_out: bool,
+    /// One bit for each mirror of the bridge that has had the packet.
+    pub(super) mirrored: u32,
+    /// Most bytes that are sent, while the packet goes to a mirror.
+    pub(super) cut_to_bytes: Option<u16>,
     pub(super) continuations: Vec<Arc<Continuation>>,
     /// Copies that were not sent, by reason, the latest reason last.
     drops: Vec<(DropReason, u32)>,
@@ -203,6 +207,8 @@ impl<'a, O: Observer> Walk<'a, O> {
             frozen: Vec::new(),
             paused: None,
             is_packet_out: false,
+            mirrored: 0,
+            cut_to_bytes: None,
             continuations: Vec::new(),
             drops: Vec::new(),
             missed: None,
@@ -212,11 +218,15 @@ impl<'a, O: Observer> Walk<'a, O> {
 
     pub(super) fn start(&mut self) {
         let table = self.first_table();
-        let found = match self.look_up(table, None) {
-            Outcome::Rule(rule) => {
-                self.tell_found(table, rule);
-                Ok(Some((self.actions_of(rule), table)))
-            }
+        let outcome = self.look_up(table, None);
+        if let Outcome::Rule(rule) = outcome {
+            self.tell_found(table, rule);
+        }
+        if !self.mirror_incoming() {
+            return;
+        }
+        let found = match outcome {
+            Outcome::Rule(rule) => Ok(Some((self.actions_of(rule), table))),
             Outcome::Dropped => Ok(None),
             Outcome::Missed => match self.miss(table, true) {
                 Some(later) => self.look_further(later, None, true),
@@ -721,8 +731,13 @@ impl<'a, O: Observer> Walk<'a, O> {
     /// Sends to a port that exists, or through its patch.
     pub(super) fn deliver(&mut self, port: PortId, state: PortState) {
         match state.peer {
+            // A packet that is cut does not go through a patch, as in Open vSwitch.
+            Some(_) if self.cut_to_bytes.is_some() => {}
             Some(peer) => self.cross(port, peer),
-            None => self.emit(Effect::Output(port)),
+            None => {
+                self.emit_output(port);
+                self.mirror_outgoing(port);
+            }
         }
     }
 
@@ -808,7 +823,7 @@ impl<'a, O: Observer> Walk<'a, O> {
             if port == in_port || !is_chosen(state) {
                 continue;
             }
-            if inside.is_some_and(|inside| !self.is_carried(port, inside)) {
+            if inside.is_some_and(|inside| !self.is_flooded(port, inside)) {
                 why_not = why_not.map(|_| DropReason::NoPortInVlan);
             } else if self.is_kept_apart(port) {
                 why_not = why_not.map(|_| DropReason::ProtectedPort);
@@ -847,6 +862,7 @@ impl<'a, O: Observer> Walk<'a, O> {
         let outer = std::mem::take(&mut self.effects);
         let frozen = std::mem::take(&mut self.frozen);
         let action_set = self.action_set.clone();
+        let mirrored = self.leave_mirrors(kind);
         let missed = self.missed.take();
         let drops = self.drops.clone();
         let was_in_it = self.is_in_action_set;
@@ -893,6 +909,7 @@ impl<'a, O: Observer> Walk<'a, O> {
         self.frozen = frozen;
         self.action_set = action_set;
         self.state.restore(snapshot);
+        self.mirrored = mirrored.unwrap_or(self.mirrored);
         self.stack = stack;
         (self.is_reparse_needed, self.is_tag_hidden) = flags;
         self.return_to(caller);

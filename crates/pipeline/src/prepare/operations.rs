@@ -14,6 +14,7 @@ use crate::flow::{Flow, Group, Labels, PortState};
 use crate::fragments::FragmentMode;
 use crate::limits::TableLimit;
 use crate::mac::MacMove;
+use crate::mirror::Mirrors;
 use crate::miss::Misses;
 use crate::pipeline::{Counters, End, Pipeline, Rule};
 use crate::reclaim::Touched;
@@ -46,6 +47,7 @@ impl Pipeline {
             Operation::SetPort(id, state) => self.set_port(*id, *state),
             Operation::DeletePort(id) => self.delete_port(*id),
             Operation::SetPortVlans(id, vlans) => self.set_port_vlans(*id, vlans),
+            Operation::SetMirrors(bridge, mirrors) => self.set_mirrors(*bridge, mirrors),
             Operation::SetForwardsBpdus(bridge, does) => self.set_forwards_bpdus(*bridge, *does),
             Operation::SetMisses(bridge, misses) => self.set_misses(*bridge, misses),
             Operation::SetFragments(bridge, mode) => self.set_fragments(*bridge, *mode),
@@ -443,6 +445,19 @@ impl Pipeline {
         self.touch(Touched::PortVlans(id));
         self.note(Done::PortVlans(id));
         self.unpublished().delta.ports.push(id);
+    }
+
+    fn set_mirrors(&mut self, bridge: BridgeId, mirrors: &Arc<Mirrors>) {
+        let open = self.open_version();
+        let wanted = (**mirrors != Mirrors::default()).then_some(mirrors);
+        if self.mirrors(bridge, open) == wanted {
+            return;
+        }
+        let history = self.mirrors.entry(bridge).or_default();
+        history.record(open, wanted.cloned());
+        self.touch(Touched::Mirrors(bridge));
+        self.note(Done::Mirrors(bridge));
+        self.unpublished().delta.mirrors.push(bridge);
     }
 
     fn set_forwards_bpdus(&mut self, bridge: BridgeId, does: bool) {

@@ -76,6 +76,7 @@ impl<'a> Plan<'a> {
             | Operation::DeletePort(_)
             | Operation::SetPortVlans(..)
             | Operation::SetForwardsBpdus(..)
+            | Operation::SetMirrors(..)
             | Operation::SetMisses(..)
             | Operation::SetFragments(..)
             | Operation::LimitTable(..)
@@ -238,6 +239,7 @@ impl Pipeline {
                     }
                 }
                 Operation::SetGroup(group) => reads::add_group(group, &self.fields, &mut used),
+                Operation::SetMirrors(_, mirrors) => reads::add_mirrors(mirrors, &mut used),
                 Operation::SetPortVlans(_, vlans) => reads::add_vlans(vlans, &mut used),
                 Operation::Foresee(actions) => {
                     reads::add_actions(actions, &self.fields, &mut used);

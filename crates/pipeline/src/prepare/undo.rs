@@ -77,6 +77,7 @@ impl Pipeline {
                 }
                 Done::Port(id) => abort_in(&mut self.ports, id, slice.version),
                 Done::PortVlans(id) => abort_in(&mut self.vlans, id, slice.version),
+                Done::Mirrors(bridge) => abort_in(&mut self.mirrors, bridge, slice.version),
                 Done::Bpdus(bridge) => abort_in(&mut self.bpdus, bridge, slice.version),
                 Done::Limit(table, former) => self.install_limit(table, former),
                 Done::Misses(bridge) => abort_in(&mut self.misses, bridge, slice.version),

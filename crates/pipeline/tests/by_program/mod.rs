@@ -12,9 +12,10 @@ use thalweg_packet::{FieldId, Headers, Instant, PortId, Receipt, standard as f};
 use thalweg_pipeline::text::parse_rules;
 use thalweg_pipeline::{
     Action, Actions, BridgeId, Bucket, Change, Config, Flow, FragmentMode, Group, GroupId,
-    GroupKind, HashedField, MacMove, Match, Miss, Misses, Operation, Output, PacketInReason,
-    Pipeline, PortState, PortVlans, PriorityTags, Selection, SelectionMethod, Selector, Slice,
-    Station, Subfield, TableId, Target, VlanMode, VlanSet, Write, translate,
+    GroupKind, HashedField, MacMove, Match, Mirror, MirrorOutput, MirroredPorts, Mirrors, Miss,
+    Misses, Operation, Output, PacketInReason, Pipeline, PortState, PortVlans, PriorityTags,
+    Selection, SelectionMethod, Selector, Slice, Station, Subfield, TableId, Target, VlanMode,
+    VlanSet, Write, translate,
 };
 
 const RULES: &str = "\
@@ -387,6 +388,33 @@ fn fragments() -> impl Strategy<Value = FragmentMode> {
     ])
 }
 
+/// Mirrors; some send to a VLAN that does not exist.
+fn mirrors() -> impl Strategy<Value = Arc<Mirrors>> {
+    let ports = || {
+        let these = prop::collection::btree_set((1..4_u32).prop_map(PortId), 0..3);
+        prop_oneof![
+            Just(MirroredPorts::All),
+            these.prop_map(MirroredPorts::These)
+        ]
+    };
+    let output = prop_oneof![
+        4 => (1..5_u32).prop_map(|port| MirrorOutput::Port(PortId(port))),
+        1 => select(vec![0, 7, 4095]).prop_map(MirrorOutput::Vlan),
+    ];
+    let vlans = select(vec![VlanSet::ALL, VlanSet::of([0, 7])]);
+    let snaplen = prop::option::of(14..20_u16);
+    let mirror = (ports(), ports(), vlans, output, snaplen).prop_map(
+        |(sources, destinations, vlans, output, snaplen_bytes)| Mirror {
+            sources,
+            destinations,
+            vlans,
+            output,
+            snaplen_bytes,
+        },
+    );
+    prop::collection::vec(mirror, 0..3).prop_map(|mirrors| Arc::new(Mirrors::new(mirrors)))
+}
+
 pub(crate) fn operation() -> impl Strategy<Value = Operation> {
     let flow = (table(), any::<u16>(), matching(), actions()).prop_map(
         |(table, priority, matching, actions)| Flow {
@@ -427,6 +455,7 @@ pub(crate) fn operation() -> impl Strategy<Value = Operation> {
         1 => port.clone().prop_map(Operation::DeletePort),
         1 => misses().prop_map(|misses| Operation::SetMisses(BridgeId::default(), misses)),
         1 => (port, vlans()).prop_map(|(port, vlans)| Operation::SetPortVlans(port, vlans)),
+        1 => mirrors().prop_map(|mirrors| Operation::SetMirrors(BridgeId::default(), mirrors)),
         1 => any::<bool>()
             .prop_map(|does| Operation::SetForwardsBpdus(BridgeId::default(), does)),
         1 => fragments().prop_map(|mode| Operation::SetFragments(BridgeId::default(), mode)),

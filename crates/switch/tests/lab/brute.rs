@@ -214,10 +214,11 @@ impl Bench {
     pub(crate) fn any_changes(&mut self) -> Vec<Change> {
         let change = match self.random.random_range(0..8) {
             0 => self.next_group(),
-            1 => Some(match self.random.random_range(0..5) {
+            1 => Some(match self.random.random_range(0..7) {
                 0 => self.next_misses(),
                 1 => self.next_vlans(),
                 2 => self.next_fragments(),
+                3 => self.next_mirrors(),
                 _ => self.next_port(),
             }),
             _ => None,
@@ -322,6 +323,12 @@ impl Bench {
         ];
         let mode = modes[self.random.random_range(0..modes.len())];
         Change::one(Operation::SetFragments(BridgeId::default(), mode))
+    }
+
+    /// Gives the bridge other mirrors, or none.
+    pub(crate) fn next_mirrors(&mut self) -> Change {
+        let mirrors = vlans::any_mirrors(&mut self.random);
+        Change::one(Operation::SetMirrors(BridgeId(0), Arc::new(mirrors)))
     }
 
     /// Removes or adds a port, sets it up or down, or ends its flooding.

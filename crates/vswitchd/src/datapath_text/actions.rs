@@ -121,6 +121,10 @@ impl ActionWriter<'_> {
             Effect::DecMplsTtl => commit.decrement_label_ttl(),
             Effect::PushVlan { tpid, tci } => commit.push_tag(*tpid, *tci),
             Effect::PopVlan => commit.pop_tag(),
+            Effect::Cut { len_bytes } => {
+                commit.commit();
+                commit.texts.push(format!("trunc({len_bytes})"));
+            }
             Effect::PushMpls { ether_type, entry } => commit.push_label(*ether_type, *entry),
             Effect::PopMpls { ether_type } => commit.pop_label(*ether_type),
             Effect::Output(port) => {

@@ -172,6 +172,8 @@ impl<'a> Narrator<'a> {
     fn normal(&self, sight: NormalSight) -> Option<String> {
         let text = match sight {
             NormalSight::Disallowed { .. } => "disallowed VLAN VID for this input port, dropping",
+            NormalSight::FromMirror => "input port is mirror output port, dropping",
+            NormalSight::BehindMirror => "learned port is a mirror port, dropping",
             NormalSight::Reserved => "packet has reserved destination MAC, dropping",
             NormalSight::Forwards => "forwarding to learned port",
             NormalSight::InputPort => "learned port is input port, dropping",
@@ -263,12 +265,18 @@ impl Observer for Narrator<'_> {
                 return self.last = FieldBits::read_words(fields.layout(), fields.words());
             }
             Sight::Normal(sight) => match self.normal(sight) {
-                Some(text) if matches!(sight, NormalSight::Disallowed { .. }) => {
-                    (NodeKind::Warning, text)
-                }
+                Some(text) if is_warning(sight) => (NodeKind::Warning, text),
                 Some(text) => (NodeKind::Detail, text),
                 None => return,
             },
+            Sight::FromMirror => {
+                let port = self.port_name(PortId(fields.get(f::IN_PORT) as u32));
+                let text = format!(
+                    "dropping packet received on port {port}, which is reserved exclusively for \
+                     mirroring"
+                );
+                (NodeKind::Error, text)
+            }
             Sight::KeptApart => (
                 NodeKind::Warning,
                 "Flow is between protected ports, skipping output.".to_owned(),
@@ -364,4 +372,12 @@ pub(super) fn failure_text(bound: DropReason) -> &'static str {
         DropReason::StackTooDeep => "Stack too deep",
         _ => "Too much work",
     }
+}
+
+/// Whether Open vSwitch warns of what `normal` found.
+fn is_warning(sight: NormalSight) -> bool {
+    matches!(
+        sight,
+        NormalSight::Disallowed { .. } | NormalSight::FromMirror | NormalSight::BehindMirror
+    )
 }
