@@ -16,6 +16,7 @@
 mod allocate;
 mod device;
 mod follow;
+mod mirrors;
 mod report;
 mod serve;
 mod vlans;
@@ -28,7 +29,7 @@ use thalweg_control::openflow::{ControllerStatus, OpenFlowServer};
 use thalweg_ovsdb::Uuid;
 use thalweg_packet::PortId;
 use thalweg_packet::wire::MacAddress;
-use thalweg_pipeline::{BridgeId, PortVlans};
+use thalweg_pipeline::{BridgeId, Mirrors, PortVlans};
 
 pub(crate) use device::{DeviceKind, Dummies};
 pub(crate) use report::Report;
@@ -50,6 +51,8 @@ pub(crate) struct Bridge {
     default_mac: MacAddress,
     /// Whether it forwards what is for the link only.
     forwards_bpdus: bool,
+    /// Its mirrors, as far as the switch was told.
+    mirrors: Mirrors,
     pub(crate) interfaces: BTreeMap<String, Interface>,
     /// The last number that was given to a port without one.
     last_number: u16,

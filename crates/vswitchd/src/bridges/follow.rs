@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use thalweg_packet::PortId;
 use thalweg_packet::wire::MacAddress;
-use thalweg_pipeline::{Change, Operation, PortVlans};
+use thalweg_pipeline::{Change, Mirrors, Operation, PortVlans};
 use thalweg_switch::{PortDevice, PortIdentity, Switch};
 
 use super::serve::tables;
@@ -58,6 +58,7 @@ impl Bridges {
         }
         self.join_patches(switch);
         complaints.extend(self.set_vlans(wanted, switch).err());
+        complaints.extend(self.set_mirrors(wanted, switch));
         for bridge in wanted.values() {
             self.set_address(bridge, switch);
             let before = self
@@ -153,6 +154,7 @@ impl Bridges {
             mac: wanted.hwaddr.unwrap_or(default_mac),
             default_mac,
             forwards_bpdus: false,
+            mirrors: Mirrors::default(),
             interfaces: BTreeMap::new(),
             last_number: 0,
             openflow: wanted.openflow.clone(),
@@ -252,6 +254,29 @@ impl Bridges {
         }
         let applied = switch.apply(&Change { operations });
         applied.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// Sets the mirrors of bridges; returns what is wrong with them.
+    fn set_mirrors(
+        &mut self,
+        wanted: &BTreeMap<String, WantedBridge>,
+        switch: &mut Switch,
+    ) -> Vec<String> {
+        let mut complaints = Vec::new();
+        for (name, bridge) in &mut self.by_name {
+            let wanted = wanted.get(name).map_or(&[][..], |wanted| &wanted.mirrors);
+            let (mirrors, faults) = bridge.mirrors(wanted);
+            complaints.extend(faults);
+            if mirrors == bridge.mirrors {
+                continue;
+            }
+            let set = Operation::SetMirrors(bridge.id, Arc::new(mirrors.clone()));
+            match switch.apply(&Change::one(set)) {
+                Ok(_) => bridge.mirrors = mirrors,
+                Err(error) => complaints.push(format!("bridge {name}: {error}")),
+            }
+        }
+        complaints
     }
 
     /// Joins patches whose options name each other, and parts the others.

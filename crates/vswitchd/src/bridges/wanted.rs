@@ -15,6 +15,8 @@ use thalweg_packet::wire::MacAddress;
 
 use crate::vlog::LogLevel;
 
+use super::mirrors::{self, WantedMirror};
+
 /// The number of a bridge's own port.
 pub(crate) const LOCAL: u16 = 0xfffe;
 /// The largest number of another port.
@@ -31,6 +33,7 @@ pub(crate) struct WantedBridge {
     pub(crate) description: Option<String>,
     /// Whether it forwards what is for the link only.
     pub(crate) forwards_bpdus: bool,
+    pub(super) mirrors: Vec<WantedMirror>,
     /// Stations that are silent for this long are forgotten.
     pub(crate) station_aging: Duration,
     pub(crate) openflow: WantedOpenFlow,
@@ -181,6 +184,7 @@ fn read_bridge(
         hwaddr,
         description: config.get("dp-desc").map(str::to_owned),
         forwards_bpdus: config.get("forward-bpdu") == Some("true"),
+        mirrors: mirrors::read(replica, row),
         station_aging: station_aging(&config),
         openflow: WantedOpenFlow {
             versions: versions(row, &name, complaints),
