@@ -282,6 +282,50 @@ fn an_output_port_is_for_mirrored_packets_only() {
     assert_eq!(ports(&pipeline, 1), [3]);
 }
 
+/// Behind a patch the other bridge's mirrors select the packet; behind it, the first's again.
+#[test]
+fn each_bridge_mirrors_for_itself() {
+    let mut pipeline = Pipeline::new(Config {
+        bridges: true,
+        ..Config::default()
+    });
+    let inner = BridgeId(1);
+    let ends = [PortId(9), inner.port(9)];
+    let state = |peer| PortState {
+        is_up: true,
+        floods: true,
+        peer,
+    };
+    let made = [
+        PortId(1),
+        PortId(2),
+        PortId(3),
+        inner.port(2),
+        inner.port(3),
+    ];
+    let made = made.map(|port| Operation::SetPort(port, state(None)));
+    let patch = [
+        Operation::SetPort(ends[0], state(Some(ends[1]))),
+        Operation::SetPort(ends[1], state(Some(ends[0]))),
+    ];
+    let rules = parse_rules("rules", "in_port=1,actions=output:9,output:2").expect("right");
+    let theirs = parse_rules("rules", "actions=output:2").expect("right");
+    let theirs = theirs.into_change().operations;
+    let mirrors = Operation::SetMirrors(BridgeId(0), Mirrors::new(vec![all_to(port(3))]).into());
+    let operations = made.into_iter().chain(patch);
+    let operations = operations.chain(rules.into_change().operations);
+    let operations = operations.chain(theirs.iter().map(|theirs| theirs.in_bridge(inner)));
+    let operations = operations.chain([mirrors.in_bridge(inner), mirrors]);
+    let change = Change {
+        operations: operations.collect(),
+    };
+    pipeline
+        .apply(&change, Instant::ZERO)
+        .expect("all can be set");
+    let there = |number| inner.port(number).0;
+    assert_eq!(ports(&pipeline, 1), [3, there(2), there(3), 2]);
+}
+
 #[test]
 fn mirrors_that_cannot_be_are_refused() {
     let mut pipeline = pipeline(BOTH_WAYS, &[]);
