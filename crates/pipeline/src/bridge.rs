@@ -270,6 +270,7 @@ impl Continuation {
             list.actions = bridge.move_actions(&list.actions);
         }
         moved.action_set = bridge.move_actions(&moved.action_set);
+        moved.entered = moved.entered.map(|_| bridge);
         if let Some((table, _)) = &mut moved.end {
             *table = bridge.table(table.number());
         }

@@ -19,8 +19,9 @@ use super::observer::Observer;
 use super::stack::Stack;
 use super::walk::Walk;
 use crate::action::{Action, Actions, TableId, Write};
+use crate::bridge::BridgeId;
 use crate::effect::{Effect, Sender};
-use crate::state::Lifted;
+use crate::state::{Lifted, PORT_BITS};
 use crate::trace::StepKind;
 
 /// The rule that a list of actions belongs to.
@@ -80,6 +81,8 @@ pub struct Continuation {
     pub is_packet_out: bool,
     /// One bit for each mirror of the bridge that has had the packet.
     pub mirrored: u32,
+    /// The bridge that the walk is in, if it has entered one since the packet came in.
+    pub entered: Option<BridgeId>,
 }
 
 impl Continuation {
@@ -120,6 +123,10 @@ impl<O: Observer> Walk<'_, O> {
         self.stack = Stack::of(&continuation.stack);
         self.is_packet_out = continuation.is_packet_out;
         self.mirrored = continuation.mirrored;
+        if let Some(bridge) = continuation.entered {
+            let number = u128::from(bridge.0) << 16;
+            self.state.write(f::IN_PORT, number, !u128::from(PORT_BITS));
+        }
         let rules = continuation.lists.iter();
         let rule = rules.filter_map(|list| list.author.rule()).next();
         self.begin_step(StepKind::Resumption { rule });
@@ -139,6 +146,9 @@ impl<O: Observer> Walk<'_, O> {
         if paused.is_none() {
             lists.splice(0..0, self.receipt_as_written());
         }
+        // A paused walk goes on in the bridge that its controller is of.
+        let has_entered =
+            paused.is_none() && self.pipeline.config.bridges && !self.state.is_original(f::IN_PORT);
         let stack = std::mem::take(&mut self.stack);
         let stack = stack.lifted().iter();
         let continuation = Continuation {
@@ -151,6 +161,7 @@ impl<O: Observer> Walk<'_, O> {
             end,
             is_packet_out: self.is_packet_out && paused.is_none(),
             mirrored: self.mirrored,
+            entered: has_entered.then(|| self.bridge()),
         };
         match paused {
             Some(effect) => self.emit(self.with_continuation(effect, continuation)),
