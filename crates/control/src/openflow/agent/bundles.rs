@@ -67,7 +67,8 @@ impl<T: Target> Agent<T> {
         let reply = BundleControl {
             bundle: control.bundle,
             kind,
-            flags: control.flags,
+            // As Open vSwitch replies; OpenFlow does not say.
+            flags: 0,
             properties: Bytes::new(),
         };
         link.session.send(xid, &Message::BundleControl(reply));
