@@ -236,6 +236,7 @@ impl Model {
         Ok(FlowEvent {
             event: MonitorEvent::Added,
             flow,
+            before: None,
             reason: 0,
             change: 0,
         })
