@@ -48,7 +48,7 @@ pub use interpret::{
 pub use limits::TableLimit;
 pub use mac::{MacMove, MacTable, Station};
 pub use matching::{Contradiction, Match, Term};
-pub use mirror::{Mirror, MirrorOutput, MirroredPorts, Mirrors};
+pub use mirror::{BridgeMirror, MirrorOutput, MirroredPorts, Mirrors};
 pub use miss::{Miss, Misses};
 pub use pipeline::{Config, Counters, GroupCounters, Pipeline, RULES_MAX, Rule};
 pub use prepare::{Delta, Plan, Progress};

@@ -64,7 +64,7 @@ pub enum MirrorOutput {
 
 /// A mirror.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Mirror {
+pub struct BridgeMirror {
     /// Selects packets that come in by these ports (`select_src_port`).
     pub sources: MirroredPorts,
     /// Selects packets that leave by these ports (`select_dst_port`).
@@ -79,22 +79,25 @@ pub struct Mirror {
 
 /// The mirrors of a bridge.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Mirrors(Vec<Mirror>);
+pub struct Mirrors(Vec<BridgeMirror>);
 
 impl Mirrors {
     /// These mirrors; a change refuses more than 32.
-    pub fn new(mirrors: Vec<Mirror>) -> Mirrors {
+    pub fn new(mirrors: Vec<BridgeMirror>) -> Mirrors {
         Mirrors(mirrors)
     }
 
     /// The mirrors, in the order in which they get a packet.
-    pub fn iter(&self) -> impl Iterator<Item = &Mirror> {
+    pub fn iter(&self) -> impl Iterator<Item = &BridgeMirror> {
         self.0.iter()
     }
 
     /// What is wrong with them, if anything is.
     pub(crate) fn fault(&self) -> Option<&'static str> {
-        let has_no_vlan = |mirror: &Mirror| matches!(mirror.output, MirrorOutput::Vlan(vlan) if !(1..VLANS).contains(&vlan));
+        let has_no_vlan = |mirror: &BridgeMirror| match mirror.output {
+            MirrorOutput::Vlan(vlan) => !(1..VLANS).contains(&vlan),
+            MirrorOutput::Port(_) => false,
+        };
         if self.0.len() > MAX_MIRRORS {
             Some("a bridge has at most 32 mirrors; leave some out")
         } else if self.iter().any(has_no_vlan) {
@@ -106,7 +109,7 @@ impl Mirrors {
 
     /// The same mirrors in another bridge.
     pub(crate) fn in_bridge(&self, bridge: BridgeId) -> Mirrors {
-        let moved = self.iter().map(|mirror| Mirror {
+        let moved = self.iter().map(|mirror| BridgeMirror {
             sources: mirror.sources.in_bridge(bridge),
             destinations: mirror.destinations.in_bridge(bridge),
             output: match mirror.output {
@@ -139,11 +142,11 @@ impl Mirrors {
     }
 
     /// The mirror that a bit stands for.
-    pub(crate) fn get(&self, mirror: usize) -> &Mirror {
+    pub(crate) fn get(&self, mirror: usize) -> &BridgeMirror {
         &self.0[mirror]
     }
 
-    fn bits(&self, is_such: impl Fn(&Mirror) -> bool) -> u32 {
+    fn bits(&self, is_such: impl Fn(&BridgeMirror) -> bool) -> u32 {
         let numbered = self.iter().enumerate();
         let such = numbered.filter(|(_, mirror)| is_such(mirror));
         such.fold(0, |bits, (number, _)| bits | 1 << number)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 use thalweg_pipeline::text::{LOCAL_PORT, parse_rules};
 use thalweg_pipeline::{
-    BridgeId, Change, ChangeError, Config, DropReason, MacMove, Mirror, MirrorOutput,
+    BridgeId, BridgeMirror, Change, ChangeError, Config, DropReason, MacMove, MirrorOutput,
     MirroredPorts, Mirrors, Operation, Outbox, Pipeline, PortState, PortVlans, PriorityTags,
     Station, VlanMode, VlanSet, forward,
 };
@@ -14,7 +14,7 @@ use thalweg_pipeline::{
 const LOCAL: u32 = LOCAL_PORT.0;
 
 /// Ports 1 to 4 and LOCAL, these rules, and these mirrors.
-fn pipeline(rules: &str, mirrors: &[Mirror]) -> Pipeline {
+fn pipeline(rules: &str, mirrors: &[BridgeMirror]) -> Pipeline {
     let mut pipeline = Pipeline::new(Config::default());
     let ports = [1, 2, 3, 4, LOCAL].into_iter().flat_map(|number| {
         let state = PortState {
@@ -56,8 +56,8 @@ fn these(ports: &[u32]) -> MirroredPorts {
 }
 
 /// A mirror of all packets.
-fn all_to(output: MirrorOutput) -> Mirror {
-    Mirror {
+fn all_to(output: MirrorOutput) -> BridgeMirror {
+    BridgeMirror {
         sources: MirroredPorts::All,
         destinations: MirroredPorts::All,
         vlans: VlanSet::ALL,
@@ -113,7 +113,7 @@ const BOTH_WAYS: &str = "in_port=1,actions=output:2\nin_port=2,actions=output:1"
 fn packets_are_selected_by_port() {
     let all = pipeline(BOTH_WAYS, &[all_to(port(3))]);
     assert_eq!((ports(&all, 1), ports(&all, 2)), (vec![3, 2], vec![3, 1]));
-    let by_source = Mirror {
+    let by_source = BridgeMirror {
         sources: these(&[1]),
         destinations: MirroredPorts::NONE,
         ..all_to(port(3))
@@ -121,7 +121,7 @@ fn packets_are_selected_by_port() {
     let by_source = pipeline(BOTH_WAYS, &[by_source]);
     let from = |from| ports(&by_source, from);
     assert_eq!((from(1), from(2)), (vec![3, 2], vec![1]));
-    let by_destination = Mirror {
+    let by_destination = BridgeMirror {
         sources: MirroredPorts::NONE,
         destinations: these(&[2]),
         ..all_to(port(3))
@@ -136,7 +136,7 @@ fn packets_are_selected_by_port() {
 
 #[test]
 fn packets_are_selected_by_vlan() {
-    let mirror = Mirror {
+    let mirror = BridgeMirror {
         vlans: VlanSet::of([11]),
         ..all_to(port(3))
     };
@@ -156,7 +156,7 @@ fn a_mirror_gets_packets_as_they_are_when_they_are_mirrored() {
     let mut pipeline = pipeline(rules, &[all_to(port(3))]);
     assert_eq!(tagged(&pipeline, 1), [(3, None), (2, Some(17))]);
     assert_eq!(tagged(&pipeline, 2), [(3, None), (1, None)]);
-    let outgoing = Mirror {
+    let outgoing = BridgeMirror {
         sources: MirroredPorts::NONE,
         ..all_to(port(3))
     };
@@ -185,7 +185,7 @@ fn a_mirror_to_a_vlan_leaves_by_all_its_ports_once() {
 #[test]
 fn mirrors_to_vlans_do_not_feed_each_other() {
     for snaplen_bytes in [None, Some(40)] {
-        let mirrors = [500, 501].map(|vlan| Mirror {
+        let mirrors = [500, 501].map(|vlan| BridgeMirror {
             snaplen_bytes,
             ..all_to(MirrorOutput::Vlan(vlan))
         });
@@ -210,7 +210,7 @@ fn mirrors_to_vlans_do_not_feed_each_other() {
 
 #[test]
 fn mirrored_packets_are_cut() {
-    let cut_to = |snaplen_bytes| Mirror {
+    let cut_to = |snaplen_bytes| BridgeMirror {
         snaplen_bytes,
         ..all_to(port(3))
     };
@@ -241,7 +241,7 @@ fn what_is_left_after_another_parse_is_not_mirrored_again() {
 
 #[test]
 fn an_output_port_is_for_mirrored_packets_only() {
-    let only_from_4 = Mirror {
+    let only_from_4 = BridgeMirror {
         sources: these(&[4]),
         destinations: MirroredPorts::NONE,
         ..all_to(port(3))

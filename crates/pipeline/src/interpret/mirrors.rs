@@ -17,7 +17,7 @@ use super::observer::{Observer, Sight};
 use super::walk::{Nested, Walk};
 use crate::bridge::BridgeId;
 use crate::effect::Effect;
-use crate::mirror::{Mirror, MirrorOutput, Mirrors};
+use crate::mirror::{BridgeMirror, MirrorOutput, Mirrors};
 use crate::trace::Input;
 
 impl<O: Observer> Walk<'_, O> {
@@ -85,7 +85,13 @@ impl<O: Observer> Walk<'_, O> {
         }
     }
 
-    fn send_to_mirror(&mut self, mirror: &Mirror, port: PortId, mirrors: &Mirrors, outputs: u32) {
+    fn send_to_mirror(
+        &mut self,
+        mirror: &BridgeMirror,
+        port: PortId,
+        mirrors: &Mirrors,
+        outputs: u32,
+    ) {
         self.ask(Input::Port(port));
         let pipeline = self.pipeline;
         let takes_all = mirror.vlans.is_all() && !pipeline.port_vlans(port, self.version).limits();

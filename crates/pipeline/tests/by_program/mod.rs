@@ -11,8 +11,8 @@ use thalweg_packet::wire::{MacAddress, PacketBuilder, TcpFlags};
 use thalweg_packet::{FieldId, Headers, Instant, PortId, Receipt, standard as f};
 use thalweg_pipeline::text::parse_rules;
 use thalweg_pipeline::{
-    Action, Actions, BridgeId, Bucket, Change, Config, Flow, FragmentMode, Group, GroupId,
-    GroupKind, HashedField, MacMove, Match, Mirror, MirrorOutput, MirroredPorts, Mirrors, Miss,
+    Action, Actions, BridgeId, BridgeMirror, Bucket, Change, Config, Flow, FragmentMode, Group,
+    GroupId, GroupKind, HashedField, MacMove, Match, MirrorOutput, MirroredPorts, Mirrors, Miss,
     Misses, Operation, Output, PacketInReason, Pipeline, PortState, PortVlans, PriorityTags,
     Selection, SelectionMethod, Selector, Slice, Station, Subfield, TableId, Target, VlanMode,
     VlanSet, Write, translate,
@@ -404,7 +404,7 @@ fn mirrors() -> impl Strategy<Value = Arc<Mirrors>> {
     let vlans = select(vec![VlanSet::ALL, VlanSet::of([0, 7])]);
     let snaplen = prop::option::of(14..20_u16);
     let mirror = (ports(), ports(), vlans, output, snaplen).prop_map(
-        |(sources, destinations, vlans, output, snaplen_bytes)| Mirror {
+        |(sources, destinations, vlans, output, snaplen_bytes)| BridgeMirror {
             sources,
             destinations,
             vlans,

@@ -4,7 +4,7 @@ use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 use thalweg_packet::PortId;
 use thalweg_pipeline::{
-    Mirror, MirrorOutput, MirroredPorts, Mirrors, PortVlans, PriorityTags, VlanMode, VlanSet,
+    BridgeMirror, MirrorOutput, MirroredPorts, Mirrors, PortVlans, PriorityTags, VlanMode, VlanSet,
 };
 
 pub(crate) fn any_vlans(random: &mut Pcg64Mcg) -> PortVlans {
@@ -44,8 +44,8 @@ pub(crate) fn any_mirrors(random: &mut Pcg64Mcg) -> Mirrors {
     Mirrors::new((0..count).map(|_| any_mirror(random)).collect())
 }
 
-fn any_mirror(random: &mut Pcg64Mcg) -> Mirror {
-    Mirror {
+fn any_mirror(random: &mut Pcg64Mcg) -> BridgeMirror {
+    BridgeMirror {
         sources: any_ports(random),
         destinations: any_ports(random),
         vlans: match random.random_ratio(1, 3) {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use thalweg_ovsdb::open_vswitch::{bridge, mirror};
 use thalweg_ovsdb::{DatabaseReplica, Row, Uuid};
 use thalweg_packet::PortId;
-use thalweg_pipeline::{Mirror, MirrorOutput, MirroredPorts, Mirrors, VlanSet};
+use thalweg_pipeline::{BridgeMirror, MirrorOutput, MirroredPorts, Mirrors, VlanSet};
 
 use super::Bridge;
 
@@ -72,7 +72,7 @@ impl Bridge {
                     continue;
                 }
             };
-            mirrors.push(Mirror {
+            mirrors.push(BridgeMirror {
                 sources: ports(&mirror.sources),
                 destinations: ports(&mirror.destinations),
                 vlans: mirror.vlans.clone(),
