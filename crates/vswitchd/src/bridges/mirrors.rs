@@ -43,7 +43,8 @@ pub(super) fn read(replica: &DatabaseReplica, row: &Row) -> Vec<WantedMirror> {
             output_vlan: row.get(mirror::OUTPUT_VLAN).and_then(vlan),
             snaplen: row
                 .get(mirror::SNAPLEN)
-                .and_then(|length| u16::try_from(length).ok()),
+                .and_then(|length| u16::try_from(length).ok())
+                .filter(|length| (1..u16::MAX).contains(length)),
         }
     });
     let mut mirrors: Vec<_> = mirrors.collect();
