@@ -389,6 +389,8 @@ impl<T: Target + 'static> Hub<T> {
         let events = shown.bell.clone();
         let bell = events.clone();
         agent.target().wake_by(Arc::new(move || bell.notify_one()));
+        // The first look is at once: what stands alone must forward before it is asked.
+        events.notify_one();
         Hub {
             agent: RefCell::new(agent),
             config,
