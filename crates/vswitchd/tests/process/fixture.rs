@@ -101,9 +101,11 @@ impl Fixture {
     }
 
     fn own(&self, arguments: &[&str]) -> Command {
+        // A shell in the background or nohup may have these ignored, and the daemon respects that.
+        let as_usual = "--default-signal=HUP,INT,TERM,ALRM";
         let program = std::env::current_exe().expect("it runs");
-        let mut command = self.command(program.as_os_str(), arguments);
-        command.env(AS_DAEMON, "1");
+        let mut command = self.command("env".as_ref(), &[as_usual]);
+        command.arg(program).args(arguments).env(AS_DAEMON, "1");
         command
     }
 
