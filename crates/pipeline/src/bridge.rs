@@ -212,6 +212,7 @@ impl Pipeline {
             Operation::SetMisses(bridge, Arc::default()),
             Operation::SetFragments(bridge, FragmentMode::default()),
             Operation::SetForwardsBpdus(bridge, false),
+            Operation::SetMirrors(bridge, Arc::default()),
         ];
         operations.extend(groups.map(Operation::DeleteGroup));
         operations.extend(ports.map(Operation::DeletePort));

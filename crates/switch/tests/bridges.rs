@@ -23,7 +23,10 @@ use thalweg_openflow::message::port::{
 };
 use thalweg_openflow::message::{Reply, Request};
 use thalweg_openflow::{Condition, ErrorCode, FieldId, Match, Value, Version};
-use thalweg_pipeline::{BridgeId, Change, Config, Operation, TableLimit};
+use thalweg_pipeline::{
+    BridgeId, BridgeMirror, Change, Config, FragmentMode, MirrorOutput, MirroredPorts, Mirrors,
+    Operation, TableLimit, VlanSet,
+};
 use thalweg_switch::{
     Interrupter, OpenFlowIdentity, OpenFlowPlane, PortDevice, PortIdentity, Switch, SwitchConfig,
     SwitchPort,
@@ -588,6 +591,29 @@ fn a_patch_forwards_as_its_ends_are_configured() {
     }
 }
 
+/// Gives the inner bridge one of each setting.
+fn set_all(switch: &mut Switch) {
+    let limit = TableLimit {
+        rules: Some(7),
+        ..TableLimit::default()
+    };
+    let mirror = BridgeMirror {
+        sources: MirroredPorts::All,
+        destinations: MirroredPorts::NONE,
+        vlans: VlanSet::of([5]),
+        output: MirrorOutput::Vlan(5),
+        snaplen_bytes: None,
+    };
+    let operations = vec![
+        Operation::SetForwardsBpdus(INNER, true),
+        Operation::SetFragments(INNER, FragmentMode::Drop),
+        Operation::SetMirrors(INNER, Mirrors::new(vec![mirror]).into()),
+        Operation::LimitTable(INNER.table(3), limit.into()),
+    ];
+    let made = switch.apply(&Change { operations });
+    made.expect("both can be set");
+}
+
 #[test]
 fn nothing_is_left_of_a_bridge_that_is_removed() {
     let mut bench = Bench::start(2);
@@ -599,18 +625,7 @@ fn nothing_is_left_of_a_bridge_that_is_removed() {
     bench.inner.want_misses(true);
     bench.send(OUTER, 1, &frame(1, 2));
     bench.expect(&[(OUTER, 2), (INNER, 1), (INNER, 2)]);
-    bench.with(|switch| {
-        let limit = TableLimit {
-            rules: Some(7),
-            ..TableLimit::default()
-        };
-        let operations = vec![
-            Operation::SetForwardsBpdus(INNER, true),
-            Operation::LimitTable(INNER.table(3), limit.into()),
-        ];
-        let made = switch.apply(&Change { operations });
-        made.expect("both can be set");
-    });
+    bench.with(set_all);
     let before = bench.with(|switch| switch.pipeline().version());
     bench.with(|switch| switch.remove_bridge(INNER));
     bench.with(move |switch| {
@@ -624,6 +639,8 @@ fn nothing_is_left_of_a_bridge_that_is_removed() {
         assert!(lookups.all(|(table, ..)| table.bridge() == OUTER));
         assert_eq!(*pipeline.misses(INNER, version), Default::default());
         assert!(!pipeline.forwards_bpdus(INNER, version));
+        assert_eq!(pipeline.fragment_mode(INNER, version), FragmentMode::Normal);
+        assert_eq!(pipeline.mirrors(INNER, version), None);
         assert_eq!(pipeline.table_limit(INNER.table(3)), None);
         assert!(version.0 > before.0);
     });
