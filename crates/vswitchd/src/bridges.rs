@@ -19,6 +19,7 @@ mod follow;
 mod mirrors;
 mod report;
 mod serve;
+mod unsupported;
 mod vlans;
 mod wanted;
 

@@ -16,6 +16,7 @@ use thalweg_packet::wire::MacAddress;
 use crate::vlog::LogLevel;
 
 use super::mirrors::{self, WantedMirror};
+use super::unsupported;
 
 /// The number of a bridge's own port.
 pub(crate) const LOCAL: u16 = 0xfffe;
@@ -102,7 +103,7 @@ impl Complaint {
 pub(crate) struct Complaints(pub(crate) Vec<Complaint>);
 
 impl Complaints {
-    fn add(&mut self, text: String) {
+    pub(super) fn add(&mut self, text: String) {
         self.0.push(Complaint::warning(text));
     }
 
@@ -127,6 +128,7 @@ pub(crate) fn read(
                 complaints.add(format!("ignoring bridge with invalid name \"{name}\""));
                 continue;
             }
+            unsupported::complain(replica, row, &mut complaints);
             let mut wanted = read_bridge(replica, row, &mut complaints);
             if let Some(folder) = confined_to {
                 let controllers = &mut wanted.openflow.controllers;
