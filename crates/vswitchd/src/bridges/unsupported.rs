@@ -1,4 +1,4 @@
-//! Settings of the database that have no effect here, so that nobody relies on them.
+//! Settings of the database that have no effect here, so that an operator does not rely on them.
 
 use thalweg_ovsdb::open_vswitch::{bridge, interface, port};
 use thalweg_ovsdb::{DatabaseReplica, Row};
