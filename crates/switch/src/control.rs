@@ -448,6 +448,7 @@ impl Switch {
 
     fn handle_port(&mut self, port: PortId, status: PortStatus) {
         self.links.insert(port, status);
+        self.link_changes += 1;
         self.desks.note_ports();
         let change = match status {
             PortStatus::Finished => {

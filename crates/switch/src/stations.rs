@@ -25,6 +25,15 @@ impl Switch {
         }
     }
 
+    /// Forgets the stations behind a port.
+    pub fn forget_stations_behind(&mut self, port: PortId) {
+        self.learn_now();
+        let moves = self.upkeep.forget_stations_behind(port);
+        if !moves.is_empty() {
+            self.apply_own(&Change::one(Operation::MoveMacs(moves)), &[]);
+        }
+    }
+
     /// Sets after which silence the stations of a bridge are forgotten.
     pub fn set_station_aging(&mut self, bridge: BridgeId, after: Duration) {
         self.upkeep.set_station_aging(bridge, after);
@@ -91,6 +100,12 @@ mod tests {
         clock.advance(Duration::from_secs(61));
         switch.poll(Duration::ZERO);
         assert_eq!(switch.stations(bridge), []);
+        forward(&mut switch);
+        switch.forget_stations_behind(PortId(2));
+        assert_eq!(switch.stations(bridge).len(), 1, "it is behind port 1");
+        switch.forget_stations_behind(PortId(1));
+        assert_eq!(switch.stations(bridge), []);
+        switch.flush_caches();
         forward(&mut switch);
         assert_eq!(switch.stations(bridge).len(), 1);
         switch.forget_stations(bridge);

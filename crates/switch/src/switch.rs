@@ -201,6 +201,8 @@ pub struct Switch {
     pub(crate) has_sources: bool,
     /// The ports' states, as far as workers told them.
     pub(crate) links: BTreeMap<PortId, PortStatus>,
+    /// How often workers told a state.
+    pub(crate) link_changes: u64,
     pub(crate) settings: PortSettings,
     /// The ends of patches, which have no device.
     pub(crate) patches: Patches,
@@ -285,6 +287,7 @@ impl Switch {
             has_sources: !sources.is_empty(),
             open_sources: sources,
             links,
+            link_changes: 0,
             settings,
             patches: Patches::default(),
             desks: Desks::default(),
@@ -351,6 +354,16 @@ impl Switch {
     /// The clock of rules and packets, which can be stopped.
     pub fn clock(&self) -> Clock {
         self.shared.clock.clone()
+    }
+
+    /// Whether a port can carry packets, as far as its worker has told.
+    pub fn has_link(&self, port: PortId) -> bool {
+        self.links.get(&port) == Some(&PortStatus::Up)
+    }
+
+    /// How often the state of a port has changed.
+    pub fn link_changes(&self) -> u64 {
+        self.link_changes
     }
 
     /// Whether every source has delivered all its packets; false if there is no source.

@@ -76,6 +76,11 @@ impl Upkeep {
         self.aging.forget(|station, _| station.bridge == bridge)
     }
 
+    /// Forgets the stations behind a port; returns what the pipeline must know.
+    pub(crate) fn forget_stations_behind(&mut self, port: PortId) -> Vec<MacMove> {
+        self.aging.forget_port(port)
+    }
+
     /// Sets after which silence the stations of a bridge are forgotten.
     pub(crate) fn set_station_aging(&mut self, bridge: BridgeId, after: Duration) {
         self.aging.times.insert(bridge, after);

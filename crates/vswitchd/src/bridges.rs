@@ -3,7 +3,7 @@
 //! ```text
 //!   database --> wanted::read --> Bridges::follow --> Switch (ports, rules of bridges)
 //!                                                 \-> an OpenFlow server for each bridge
-//!   Bridges --> report::write: ofport, datapath_id, errors, statistics --> database
+//!   Bridges::report --> ofport, datapath_id, errors, statistics --> database
 //! ```
 //!
 //! A difference between what is wanted and what runs is made up at once; nothing else is

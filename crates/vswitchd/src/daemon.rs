@@ -70,16 +70,18 @@ pub(crate) struct Daemon {
     /// How often statistics are written, and when next.
     interval: Duration,
     next_statistics: Instant,
+    /// How often links had changed when they were written last.
+    link_changes: u64,
     /// How the controllers of all bridges were when it was written last.
     controllers: Vec<ControllerStatus>,
-    /// What was complained about, so that it is said once.
+    /// What is complained about now, so that it is said once.
     complaints: BTreeSet<Complaint>,
     /// The folder that sockets of controllers must be in, if there is one.
     confined_to: Option<PathBuf>,
     /// Whether a configuration was followed and written: a parent may return.
     pub(crate) is_ready: bool,
-    /// Whether it shall end, and if so, whether it cleans up.
-    pub(crate) ending: Option<Ending>,
+    /// Whether a command asked it to end.
+    pub(crate) must_exit: bool,
 }
 
 /// Runs the daemon with its arguments, without the program's name; returns its status.
@@ -111,26 +113,28 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let _ = bell.set(daemon.switch.interrupter());
     serve(&mut daemon, &mut process);
-    daemon.stop();
     process.end()
 }
 
-/// The loop.
+/// The loop; at its end the daemon has stopped.
 fn serve(daemon: &mut Daemon, process: &mut Process) {
-    while !process.should_exit() && daemon.ending.is_none() {
+    while !process.should_exit() {
         daemon.round();
         if daemon.is_ready {
             process.ready();
         }
         while let Some(command) = process.control.next_command() {
             let reply = daemon.handle(&command.request);
-            if daemon.ending.is_some() {
-                // The client sees the end of what it asked for.
+            if daemon.must_exit {
+                // When the client hears of it, sockets and devices are gone.
                 daemon.stop();
+                command.reply(reply);
+                return;
             }
             command.reply(reply);
         }
     }
+    daemon.stop();
 }
 
 /// Actions that read the fields which a datapath's flows always show, so that keys have them.
@@ -140,15 +144,6 @@ fn shown_fields() -> Actions {
         .into_iter()
         .map(|(field, width)| Action::Push(Subfield::whole(field, width)))
         .collect()
-}
-
-/// How the daemon ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Ending {
-    /// Devices stay, for the next daemon.
-    Quiet,
-    /// Devices that it made go, too.
-    CleanedUp,
 }
 
 impl Daemon {
@@ -193,11 +188,12 @@ impl Daemon {
             followed: None,
             interval: STATISTICS_INTERVAL,
             next_statistics: Instant::ZERO,
+            link_changes: 0,
             controllers: Vec::new(),
             complaints: BTreeSet::new(),
             confined_to,
             is_ready: false,
-            ending: None,
+            must_exit: false,
         })
     }
 
@@ -255,7 +251,7 @@ impl Daemon {
     }
 
     /// Ends bridges and the switch.
-    pub(crate) fn stop(&mut self) {
+    fn stop(&mut self) {
         self.bridges.end(&mut self.switch);
         self.switch.stop();
     }

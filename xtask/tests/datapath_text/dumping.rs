@@ -196,23 +196,7 @@ fn written(
 
 /// Rules, groups, and the packets that they meet.
 const CASES: &[(&str, &str, &[&str])] = &[
-    (
-        "table=0,actions=2,3\n",
-        "",
-        &[
-            UDP,
-            TCP,
-            ICMP,
-            LATER,
-            ARP,
-            NEIGHBOR,
-            TAGGED,
-            TWICE_TAGGED,
-            LABELLED,
-            LENGTH,
-            OTHER,
-        ],
-    ),
+    ("table=0,actions=2,3\n", "", &PACKETS),
     ("table=0,priority=0,actions=drop\n", "", &[UDP, ARP]),
     (
         "table=0,udp,nw_dst=10.0.0.0/24,actions=mod_nw_dst:1.2.3.4,mod_tp_dst:80,\

@@ -110,7 +110,7 @@ impl Desk {
         }
     }
 
-    /// Notes the ports as they are now; returns what is to be told of it, those that went first.
+    /// Notes the ports as they are now; returns what to tell of it, those that went first.
     pub(super) fn note_ports(&mut self, now: Vec<PortDesc>) -> Vec<PortStatus> {
         let now = now.into_iter().map(|port| (port.number.0, port));
         let now: BTreeMap<u32, PortDesc> = now.collect();

@@ -1,8 +1,8 @@
 //! Devices behind interfaces: which kind an interface's type means, and how it is opened.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use thalweg_io::{
     CaptureWriter, DummyHandle, DummyPort, Port, PortConfig, PortKind, TracePort, open,
@@ -13,8 +13,10 @@ use thalweg_switch::SwitchPort;
 
 use super::wanted::WantedInterface;
 
+/// Of an interface's flags: an administrator set it up (netdevice(7)).
+const IFF_UP: u32 = 1;
 /// The MTU of a dummy.
-const DUMMY_MTU: u32 = 1_500;
+pub(super) const DUMMY_MTU: u32 = 1_500;
 
 /// Which types of devices and datapaths mean dummies (`--enable-dummy`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -102,10 +104,30 @@ impl DeviceKind {
 pub(crate) struct Device {
     pub(crate) mac: MacAddress,
     pub(crate) mtu: u32,
-    /// Whether it has a link, as far as is known.
+    /// Whether a dummy was set up; the switch knows of others.
     pub(crate) is_up: bool,
     /// What feeds it, if it is a dummy.
     pub(crate) dummy: Option<DummyHandle>,
+}
+
+impl Device {
+    /// The number of the interface in the machine; a dummy has none.
+    pub(crate) fn interface_index(&self, name: &str) -> Option<i64> {
+        match self.dummy {
+            Some(_) => Some(0),
+            None => interface_fact(name, "ifindex"),
+        }
+    }
+
+    /// Whether an administrator set it up; `None` if that cannot be read.
+    pub(crate) fn is_set_up(&self, name: &str) -> Option<bool> {
+        if self.dummy.is_some() {
+            return Some(self.is_up);
+        }
+        let flags: String = interface_fact(name, "flags")?;
+        let flags = u32::from_str_radix(flags.trim_start_matches("0x"), 16).ok()?;
+        Some(flags & IFF_UP != 0)
+    }
 }
 
 /// Opens devices.
@@ -151,10 +173,9 @@ impl Devices {
             ..PortConfig::new(number, &wanted.name)
         };
         let port = open(&config).map_err(|error| could_not(error.to_string()))?;
-        let (mac, mtu) = interface_facts(&wanted.name);
         let device = Device {
-            mac,
-            mtu,
+            mac: interface_fact(&wanted.name, "address").unwrap_or(MacAddress::ZERO),
+            mtu: interface_fact(&wanted.name, "mtu").unwrap_or(0),
             is_up: true,
             dummy: None,
         };
@@ -201,15 +222,8 @@ impl Devices {
     }
 }
 
-/// The address and MTU of an interface of the machine; zeros if they cannot be read.
-fn interface_facts(name: &str) -> (MacAddress, u32) {
-    let folder = Path::new("/sys/class/net").join(name);
-    let read = |file: &str| -> io::Result<String> {
-        Ok(std::fs::read_to_string(folder.join(file))?
-            .trim()
-            .to_owned())
-    };
-    let mac = read("address").ok().and_then(|text| text.parse().ok());
-    let mtu = read("mtu").ok().and_then(|text| text.parse().ok());
-    (mac.unwrap_or(MacAddress([0; 6])), mtu.unwrap_or(0))
+/// What the kernel says of an interface of the machine.
+fn interface_fact<T: FromStr>(name: &str, fact: &str) -> Option<T> {
+    let path = Path::new("/sys/class/net").join(name).join(fact);
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }

@@ -15,6 +15,7 @@ use thalweg_packet::wire::MacAddress;
 use thalweg_pipeline::{Change, Mirrors, Operation, PortVlans};
 use thalweg_switch::{PortDevice, PortIdentity, Switch};
 
+use super::device::DUMMY_MTU;
 use super::serve::tables;
 use super::wanted::{WantedBridge, WantedInterface};
 use super::{Bridge, Bridges, DeviceKind, Interface, LOCAL, vlans};
@@ -179,7 +180,7 @@ impl Bridges {
             return Ok(None);
         };
         if let Some(interface) = bridge.interfaces.get_mut(&wanted.name) {
-            interface.wanted = wanted.clone();
+            interface.take_over(wanted);
             if interface.number.is_some() {
                 return Ok(None);
             }
@@ -230,7 +231,7 @@ impl Bridges {
         wanted: &BTreeMap<String, WantedBridge>,
         switch: &mut Switch,
     ) -> Result<(), String> {
-        let mut operations = Vec::new();
+        let (mut operations, mut changed) = (Vec::new(), Vec::new());
         for (name, bridge) in &mut self.by_name {
             let forwards = wanted.get(name).is_some_and(|wanted| wanted.forwards_bpdus);
             if bridge.forwards_bpdus != forwards {
@@ -245,6 +246,7 @@ impl Bridges {
                 let vlans = vlans::read(&interface.wanted.port);
                 if vlans != interface.vlans {
                     interface.vlans.clone_from(&vlans);
+                    changed.push(id.port(number));
                     operations.push(Operation::SetPortVlans(id.port(number), Arc::new(vlans)));
                 }
             }
@@ -253,7 +255,12 @@ impl Bridges {
             return Ok(());
         }
         let applied = switch.apply(&Change { operations });
-        applied.map(drop).map_err(|error| error.to_string())
+        applied.map_err(|error| error.to_string())?;
+        // Where they were learned in other VLANs they may not be reached any more.
+        for port in changed {
+            switch.forget_stations_behind(port);
+        }
+        Ok(())
     }
 
     /// Sets the mirrors of bridges; returns what is wrong with them.
@@ -353,6 +360,14 @@ impl Interface {
         self.kind == Some(DeviceKind::Patch)
     }
 
+    /// Takes over what is wanted of it, as far as its device can follow.
+    fn take_over(&mut self, wanted: &WantedInterface) {
+        self.wanted = wanted.clone();
+        if let Some(device) = self.device.as_mut().filter(|device| device.dummy.is_some()) {
+            device.mtu = wanted.mtu.unwrap_or(DUMMY_MTU);
+        }
+    }
+
     /// Whether it can stay if this is wanted: with the same device and the same number.
     fn stays_as(&self, wanted: &WantedInterface) -> bool {
         let captures = |wanted: &WantedInterface| {
@@ -364,6 +379,7 @@ impl Interface {
         self.number.is_some()
             && self.wanted.kind == wanted.kind
             && captures(&self.wanted) == captures(wanted)
+            && (self.kind != Some(DeviceKind::Tap) || self.wanted.mtu == wanted.mtu)
             && !is_renumbered
     }
 }

@@ -11,7 +11,8 @@ use thalweg_io::dummy_counts;
 use thalweg_openflow::message::connection::Role;
 use thalweg_ovsdb::open_vswitch::{bridge, controller, interface, root};
 use thalweg_ovsdb::{DatabaseReplica, DatabaseTransaction, Row};
-use thalweg_switch::{PortTotals, Totals};
+use thalweg_packet::PortId;
+use thalweg_switch::{PortTotals, Switch, Totals};
 
 use super::{Bridge, Bridges, DeviceKind, Dummies, Interface};
 
@@ -26,7 +27,7 @@ pub(crate) struct Report<'a> {
     pub(crate) done: Option<i64>,
     /// The time, by the switch's clock.
     pub(crate) now: Duration,
-    /// Counts of ports, if they are to be told.
+    /// Counts of ports, if it tells them.
     pub(crate) totals: Option<&'a Totals>,
 }
 
@@ -35,6 +36,7 @@ impl Bridges {
     pub(crate) fn report(
         &self,
         replica: &DatabaseReplica,
+        switch: &Switch,
         report: &Report<'_>,
     ) -> DatabaseTransaction {
         let mut transaction = DatabaseTransaction::new();
@@ -53,10 +55,12 @@ impl Bridges {
                 let Some(row) = replica.row(interface::TABLE, interface.wanted.row.uuid) else {
                     continue;
                 };
-                interface.report(&mut transaction, row);
+                let port = interface.number.map(|number| running.port(number));
+                let has_link = port.is_some_and(|port| interface.has_link(switch, port));
+                interface.report(&mut transaction, row, has_link);
                 let totals = report.totals.and_then(|totals| {
-                    let number = running.port(interface.number?);
-                    totals.ports.iter().find(|port| port.number == number)
+                    let mut ports = totals.ports.iter();
+                    ports.find(|totals| Some(totals.number) == port)
                 });
                 if let Some(totals) = totals {
                     let is_dummy = interface.kind.is_some_and(DeviceKind::is_dummy);
@@ -139,26 +143,27 @@ impl Bridge {
 }
 
 impl Interface {
-    fn report(&self, transaction: &mut DatabaseTransaction, row: &Arc<Row>) {
+    fn report(&self, transaction: &mut DatabaseTransaction, row: &Arc<Row>, has_link: bool) {
         let number = self.number.map_or(-1, i64::from);
         let error = self.error.as_deref();
         transaction.set(row, interface::OFPORT, Some(number));
         transaction.set(row, interface::ERROR, error);
-        let is_up = self.is_up();
-        let state = |is_up: bool| Some(if is_up { "up" } else { "down" });
-        let there = self.number.is_some();
-        let link = if there { state(is_up) } else { None };
-        transaction.set(row, interface::LINK_STATE, link);
-        transaction.set(row, interface::ADMIN_STATE, link);
+        let name = &self.wanted.name;
+        let state = |is_up: bool| if is_up { "up" } else { "down" };
+        let link = self.number.map(|_| state(has_link));
         let device = self.device.as_ref();
+        let is_set_up = match self.kind {
+            Some(DeviceKind::Patch) => Some(true),
+            _ => device.and_then(|device| device.is_set_up(name)),
+        };
+        transaction.set(row, interface::LINK_STATE, link);
+        transaction.set(row, interface::ADMIN_STATE, is_set_up.map(state));
         let mac = device.map(|device| device.mac.to_string());
         transaction.set(row, interface::MAC_IN_USE, mac.as_deref());
         let mtu = device.map(|device| i64::from(device.mtu));
         transaction.set(row, interface::MTU, mtu.filter(|mtu| *mtu > 0));
-        if there {
-            transaction.set(row, interface::IFINDEX, Some(0));
-            transaction.set(row, interface::LINK_RESETS, Some(0));
-        }
+        let index = device.and_then(|device| device.interface_index(name));
+        transaction.set(row, interface::IFINDEX, index);
         let peer = self.wanted.options.get("peer").map(String::as_str);
         let status: Vec<(&str, &str)> = match self.kind {
             Some(DeviceKind::Patch) => peer.map(|peer| ("patch-peer", peer)).into_iter().collect(),
@@ -167,11 +172,12 @@ impl Interface {
         transaction.set(row, interface::STATUS, &status);
     }
 
-    /// Whether it can carry packets.
-    pub(crate) fn is_up(&self) -> bool {
-        match self.kind {
-            Some(DeviceKind::Patch) => true,
-            _ => self.device.as_ref().is_some_and(|device| device.is_up),
+    /// Whether it can carry packets. The switch hears of a dummy later than the one who set it.
+    fn has_link(&self, switch: &Switch, port: PortId) -> bool {
+        match (self.kind, &self.device) {
+            (Some(DeviceKind::Patch), _) => true,
+            (Some(kind), Some(device)) if kind.is_dummy() => device.is_up,
+            _ => switch.has_link(port),
         }
     }
 }

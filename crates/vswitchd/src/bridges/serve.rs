@@ -13,7 +13,7 @@ use super::wanted::WantedTable;
 use super::{Bridge, Bridges, WantedBridge};
 
 impl Bridges {
-    /// Starts the server of a bridge, or starts it again if what it does is to be different.
+    /// Starts the server of a bridge, or starts it again if its settings have changed.
     pub(super) fn serve(&mut self, wanted: &WantedBridge, switch: &mut Switch) {
         let folder = self.run_folder.clone();
         let Some(bridge) = self.by_name.get_mut(&wanted.name) else {

@@ -1,10 +1,10 @@
 //! From the database to the bridges, and back.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use thalweg_ovsdb::open_vswitch::root;
 use thalweg_ovsdb::{TransactionId, TransactionOutcome};
-
 use thalweg_packet::Instant;
 
 use super::{Daemon, STATISTICS_INTERVAL};
@@ -24,13 +24,12 @@ impl Daemon {
             self.log.write(modules::BRIDGE, LogLevel::Info, || text);
         }
         let warnings = followed.complaints.into_iter().map(Complaint::warning);
-        for complaint in complaints.0.into_iter().chain(warnings) {
-            // What is still wrong is not said again.
-            if self.complaints.insert(complaint.clone()) {
-                let Complaint { level, text } = complaint;
-                self.log.write(modules::BRIDGE, level, || text);
-            }
+        let complaints: BTreeSet<_> = complaints.0.into_iter().chain(warnings).collect();
+        // What is still wrong is not said again.
+        for Complaint { level, text } in complaints.difference(&self.complaints) {
+            self.log.write(modules::BRIDGE, *level, || text.clone());
         }
+        self.complaints = complaints;
         // What happened to ports is told before a client that waits for this can connect.
         self.switch.poll(Duration::ZERO);
         self.meet_servers();
@@ -46,7 +45,12 @@ impl Daemon {
     /// Writes what became of the configuration, unless a transaction is under way.
     pub(super) fn report(&mut self) {
         let is_followed = self.followed.is_some();
-        // Controllers come and go without a word to this thread.
+        // Links and controllers come and go without a word to this thread.
+        let link_changes = self.switch.link_changes();
+        if link_changes != self.link_changes {
+            self.link_changes = link_changes;
+            self.must_report = true;
+        }
         let statuses = self.bridges.controllers();
         if statuses != self.controllers {
             self.controllers = statuses;
@@ -70,7 +74,7 @@ impl Daemon {
         if !client.has_lock() || !client.is_following() {
             return;
         }
-        let transaction = self.bridges.report(client.replica(), &report);
+        let transaction = self.bridges.report(client.replica(), &self.switch, &report);
         match client.submit(&transaction) {
             Ok(id) => self.writing = Some(id),
             Err(_) => self.must_report = true,

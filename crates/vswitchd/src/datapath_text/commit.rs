@@ -339,7 +339,7 @@ impl Commit {
         changed & part.get(&flow.known) != 0 || news != 0
     }
 
-    /// Pops what differs from the innermost tag that does, and pushes what is to be there.
+    /// Pops the tags from the innermost one that differs, and pushes the wanted ones.
     fn tags(&mut self) {
         let base = std::mem::replace(&mut self.base.tags, self.flow.tags.clone());
         let flow = self.flow.tags.clone();

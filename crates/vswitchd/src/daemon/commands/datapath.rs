@@ -12,7 +12,7 @@ pub(super) const COMMANDS: &[Entry] = &[
     (ControlCommand::new("dpif/show", "", 0, 0), show),
     (ControlCommand::new("dpif/dump-dps", "", 0, 0), list),
     (
-        ControlCommand::new("dpctl/show", "[-s] [dp...]", 0, usize::MAX),
+        ControlCommand::new("dpctl/show", "[dp...]", 0, usize::MAX),
         show_datapath,
     ),
     (
@@ -68,7 +68,7 @@ fn show(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
     Ok(text)
 }
 
-/// The ports of a bridge: its own first, then by name.
+/// The ports of a bridge, by name.
 fn show_ports(bridge: &Bridge, text: &mut String) {
     for (name, interface) in &bridge.interfaces {
         let (Some(number), Some(kind)) = (interface.number, interface.kind) else {
@@ -86,12 +86,25 @@ fn show_ports(bridge: &Bridge, text: &mut String) {
     }
 }
 
+/// Whether a datapath has a name, as `ovs-dpctl` takes it: with or without its type.
+pub(super) fn is_datapath(daemon: &Daemon, name: &str) -> bool {
+    let mut known = datapaths(daemon).into_iter();
+    known.any(|(kind, own)| name == own || name == format!("{kind}@{own}"))
+}
+
 /// Datapaths with their counts and ports, as `ovs-dpctl show`.
-fn show_datapath(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
+fn show_datapath(daemon: &mut Daemon, names: &[String]) -> Result<String, String> {
+    if let Some(unknown) = names.iter().find(|name| !is_datapath(daemon, name)) {
+        return Err(format!("{unknown}: there is no such datapath"));
+    }
     let totals = daemon.switch.totals();
     let counts = &totals.datapath;
     let mut text = String::new();
     for (kind, name) in datapaths(daemon) {
+        let is_meant = |wanted: &String| wanted == name || *wanted == format!("{kind}@{name}");
+        if !names.is_empty() && !names.iter().any(is_meant) {
+            continue;
+        }
         let hits = counts.packets - counts.upcalls;
         let _ = writeln!(text, "{kind}@{name}:");
         let _ = writeln!(

@@ -1,5 +1,7 @@
 //! Commands that drive dummies.
 
+use std::time::{Duration, Instant};
+
 use super::Entry;
 use crate::daemon::Daemon;
 use crate::datapath_text::frames_of;
@@ -21,8 +23,8 @@ pub(super) const COMMANDS: &[Entry] = &[
     ),
 ];
 
-/// How often the loop looks whether a packet has been received.
-const PATIENCE_ROUNDS: usize = 10_000;
+/// How long a packet may take to be received.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Gives packets to a dummy, and returns when they are forwarded.
 fn receive(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
@@ -45,11 +47,13 @@ fn receive(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> 
             return Err(format!("{name}: the receive queue is full"));
         }
     }
-    let mut rounds = 0;
-    while handle.waiting() > 0 && rounds < PATIENCE_ROUNDS {
+    let start = Instant::now();
+    while handle.waiting() > 0 {
+        if start.elapsed() >= PATIENCE {
+            return Err(format!("{name}: packets wait in the receive queue still"));
+        }
         daemon.hurry();
         std::thread::yield_now();
-        rounds += 1;
     }
     daemon.switch.meet_workers();
     daemon.hurry();

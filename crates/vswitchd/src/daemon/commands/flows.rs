@@ -7,6 +7,7 @@ use thalweg_pipeline::BridgeId;
 use thalweg_switch::MegaflowReport;
 
 use super::Entry;
+use super::datapath::is_datapath;
 use crate::bridges::Bridges;
 use crate::daemon::Daemon;
 use crate::datapath_text::{ActionWriter, DatapathFlow, FlowStatistics, FlowWriter, dump_line};
@@ -67,7 +68,8 @@ fn dump_datapath(daemon: &mut Daemon, arguments: &[String]) -> Result<String, St
             Some((name @ ("filter" | "pmd" | "type"), value)) => {
                 return Err(format!("{name}={value} is not supported yet; leave it out"));
             }
-            _ => {} // The only datapath, by its name.
+            _ if is_datapath(daemon, argument) => {}
+            _ => return Err(format!("{argument}: there is no such datapath")),
         }
     }
     let lines = lines(daemon, None, style);

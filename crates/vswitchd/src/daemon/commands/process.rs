@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use super::Entry;
-use crate::daemon::{Daemon, Ending};
+use crate::daemon::Daemon;
 use crate::unixctl::ControlCommand;
+
+/// Most steps of one command; the daemon does nothing else meanwhile.
+const WARP_STEPS_MAX: u64 = 100_000;
 
 pub(super) const COMMANDS: &[Entry] = &[
     (ControlCommand::new("exit", "[--cleanup]", 0, 1), exit),
@@ -26,12 +29,12 @@ pub(super) const COMMANDS: &[Entry] = &[
     (ControlCommand::new("revalidator/purge", "", 0, 0), purge),
 ];
 
+/// Ends the daemon. Its devices end with it, so there is nothing more to clean up.
 fn exit(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
-    let cleans_up = arguments.first().is_some_and(|first| first == "--cleanup");
-    daemon.ending = Some(match cleans_up {
-        true => Ending::CleanedUp,
-        false => Ending::Quiet,
-    });
+    if let Some(other) = arguments.iter().find(|argument| *argument != "--cleanup") {
+        return Err(format!("{other}: only --cleanup may be given"));
+    }
+    daemon.must_exit = true;
     Ok(String::new())
 }
 
@@ -50,6 +53,9 @@ fn warp_time(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String
         [step] => (step, step),
         _ => unreachable!("the command has one or two arguments"),
     };
+    if rest / step > WARP_STEPS_MAX {
+        return Err(format!("at most {WARP_STEPS_MAX} steps; make MSECS larger"));
+    }
     let clock = daemon.switch.clock();
     clock.stop();
     while rest > 0 {

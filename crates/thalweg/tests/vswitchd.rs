@@ -1,0 +1,253 @@
+//! The daemon in ovs-vswitchd's place, with Debian's `ovsdb-server`, `ovs-vsctl`, `ovs-ofctl`
+//! and `ovs-appctl`, and devices that are driven by hand. Needs no privileges.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
+
+/// A database server and a daemon, with a folder of their own.
+struct Daemon {
+    folder: tempfile::TempDir,
+    server: Child,
+    daemon: Child,
+}
+
+fn command(folder: &Path, program: &str) -> Command {
+    let mut command = Command::new(program);
+    for name in ["RUNDIR", "LOGDIR", "DBDIR", "SYSCONFDIR"] {
+        command.env(format!("OVS_{name}"), folder);
+    }
+    command.env("OVS_SYSLOG_METHOD", "null");
+    command.current_dir(folder).stdin(Stdio::null());
+    command
+}
+
+fn start_server(folder: &Path) -> Child {
+    let socket = folder.join("db.sock");
+    let _ = std::fs::remove_file(&socket);
+    let mut server = command(folder, "ovsdb-server");
+    server.args(["--remote=punix:db.sock", "conf.db", "-vconsole:off"]);
+    let server = server.spawn().expect("ovsdb-server is installed");
+    while !socket.exists() {
+        std::thread::yield_now();
+    }
+    server
+}
+
+impl Daemon {
+    fn start() -> Daemon {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path();
+        let created = command(path, "ovsdb-tool")
+            .args(["create", "conf.db", SCHEMA])
+            .status();
+        assert!(created.expect("ovsdb-tool is installed").success());
+        let server = start_server(path);
+        let mut daemon = command(path, env!("CARGO_BIN_EXE_thalweg"));
+        daemon.args([
+            "vswitchd",
+            "--enable-dummy",
+            "--pidfile",
+            "--log-file",
+            "-vconsole:off",
+        ]);
+        let daemon = Daemon {
+            server,
+            daemon: daemon.spawn().expect("it was built"),
+            folder,
+        };
+        daemon.ok("ovs-vsctl", "--no-wait init");
+        daemon
+    }
+
+    /// Runs a program with words as arguments; returns what it says, and whether it succeeded.
+    fn run(&self, program: &str, words: &str) -> (String, bool) {
+        let mut command = command(self.folder.path(), program);
+        if program == "ovs-vsctl" {
+            command.arg("--timeout=60");
+        }
+        let output = command.args(words.split_whitespace()).output();
+        let output = output.expect("it is installed");
+        let text = [output.stdout, output.stderr].concat();
+        (
+            String::from_utf8_lossy(&text).into_owned(),
+            output.status.success(),
+        )
+    }
+
+    fn ok(&self, program: &str, words: &str) -> String {
+        let (text, is_ok) = self.run(program, words);
+        assert!(is_ok, "{program} {words}: {text}");
+        text
+    }
+
+    fn vsctl(&self, words: &str) -> String {
+        self.ok("ovs-vsctl", words).trim().to_owned()
+    }
+
+    /// Bridges with the names and numbers of their ports, as the daemon shows them.
+    fn shown(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let mut shown: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let mut bridge = String::new();
+        for line in self.ok("ovs-appctl", "dpif/show").lines() {
+            match (line.strip_prefix("    "), line.strip_prefix("  ")) {
+                (Some(port), _) => {
+                    let name = port.split(' ').next().expect("a name").to_owned();
+                    shown.entry(bridge.clone()).or_default().insert(name);
+                }
+                (None, Some(name)) => {
+                    bridge = name.trim_end_matches(':').to_owned();
+                    shown.entry(bridge.clone()).or_default();
+                }
+                _ => {}
+            }
+        }
+        shown
+    }
+
+    fn stop(mut self) {
+        self.ok("ovs-appctl", "exit --cleanup");
+        assert!(self.daemon.wait().expect("it ends").success());
+        assert!(!self.folder.path().join("ovs-vswitchd.pid").exists());
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        for child in [&mut self.daemon, &mut self.server] {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+const BRIDGE: &str = "add-br br0 -- set Bridge br0 datapath_type=dummy fail_mode=secure";
+
+fn dummy(bridge: &str, name: &str, more: &str) -> String {
+    format!("add-port {bridge} {name} -- set Interface {name} type=dummy {more}")
+}
+
+#[test]
+fn what_cannot_be_done_is_an_error_of_its_interface_alone() {
+    let daemon = Daemon::start();
+    daemon.vsctl(&format!(
+        "{BRIDGE} -- {}",
+        dummy("br0", "p1", "ofport_request=7")
+    ));
+    // Two want one number: the second gets another.
+    daemon.vsctl(&dummy("br0", "p2", "ofport_request=7"));
+    assert_eq!(daemon.vsctl("get Interface p1 ofport"), "7");
+    assert_eq!(daemon.vsctl("get Interface p2 ofport"), "1");
+    let (said, _) = daemon.run("ovs-vsctl", "add-port br0 v -- set Interface v type=vxlan");
+    assert!(
+        said.contains("tunnels (vxlan) are not supported yet"),
+        "{said}"
+    );
+    assert_eq!(daemon.vsctl("get Interface v ofport"), "-1");
+    let error = daemon.vsctl("get Interface v error");
+    assert!(error.contains("not supported yet"), "{error}");
+    let (said, _) = daemon.run(
+        "ovs-vsctl",
+        "add-port br0 n -- set Interface n type=nonsense",
+    );
+    assert!(said.contains("unknown type nonsense"), "{said}");
+    // The others go on.
+    daemon.ok("ovs-ofctl", "add-flow br0 in_port=7,actions=output:1");
+    let packet = "netdev-dummy/receive p1 in_port(1),eth(src=50:54:00:00:00:09,\
+                  dst=50:54:00:00:00:0a),eth_type(0x1234)";
+    daemon.ok("ovs-appctl", packet);
+    let ports = daemon.ok("ovs-ofctl", "dump-ports br0 p2");
+    assert!(ports.contains("tx pkts=1,"), "{ports}");
+    daemon.vsctl("set Bridge br0 stp_enable=true");
+    let log = std::fs::read_to_string(daemon.folder.path().join("ovs-vswitchd.log"));
+    assert!(
+        log.expect("a log")
+            .contains("stp_enable is not supported yet")
+    );
+    daemon.stop();
+}
+
+#[test]
+fn stations_are_forgotten_where_a_ports_vlan_changes() {
+    let daemon = Daemon::start();
+    let ports = ["p1", "p2"].map(|name| dummy("br0", name, ""));
+    daemon.vsctl(&format!("{BRIDGE} -- {}", ports.join(" -- ")));
+    daemon.ok("ovs-ofctl", "add-flow br0 actions=normal");
+    let from = |port: &str, last: u8| {
+        let words = format!(
+            "netdev-dummy/receive {port} in_port(1),eth(src=50:54:00:00:00:{last:02x},\
+             dst=ff:ff:ff:ff:ff:ff),eth_type(0x1234)"
+        );
+        daemon.ok("ovs-appctl", &words);
+    };
+    from("p1", 1);
+    from("p2", 2);
+    let known = |last: u8| {
+        let table = daemon.ok("ovs-appctl", "fdb/show br0");
+        let address = format!("50:54:00:00:00:{last:02x}");
+        let line = table.lines().find(|line| line.contains(&address));
+        line.map(|line| line.split_whitespace().nth(1).expect("a VLAN").to_owned())
+    };
+    assert_eq!(
+        (known(1).as_deref(), known(2).as_deref()),
+        (Some("0"), Some("0"))
+    );
+    daemon.vsctl("set Port p1 tag=5");
+    assert_eq!((known(1), known(2).as_deref()), (None, Some("0")));
+    from("p1", 1);
+    assert_eq!(known(1).as_deref(), Some("5"));
+    daemon.stop();
+}
+
+#[test]
+fn random_transactions_leave_what_they_say_also_across_a_new_server() {
+    let mut daemon = Daemon::start();
+    let mut random = Pcg64Mcg::seed_from_u64(30);
+    let mut model: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for step in 0..60 {
+        if step == 30 {
+            daemon.server.kill().expect("it runs");
+            daemon.server.wait().expect("it ends");
+            daemon.server = start_server(daemon.folder.path());
+        }
+        let bridge = format!("br{}", random.random_range(0..3));
+        let port = format!("{bridge}-p{}", random.random_range(0..4));
+        let words = match model.get_mut(&bridge) {
+            None => {
+                model.insert(bridge.clone(), BTreeSet::from([bridge.clone()]));
+                format!("add-br {bridge} -- set Bridge {bridge} datapath_type=dummy")
+            }
+            Some(_) if random.random_ratio(1, 8) => {
+                model.remove(&bridge);
+                format!("del-br {bridge}")
+            }
+            Some(ports) => match ports.remove(&port) {
+                true => format!("del-port {bridge} {port}"),
+                false => {
+                    ports.insert(port.clone());
+                    let tag = random.random_range(1..5);
+                    format!("{} -- set Port {port} tag={tag}", dummy(&bridge, &port, ""))
+                }
+            },
+        };
+        daemon.vsctl(&words);
+        assert_eq!(daemon.shown(), model, "after step {step}: {words}");
+    }
+    for (bridge, ports) in &model {
+        let numbers: BTreeSet<String> = ports
+            .iter()
+            .map(|port| daemon.vsctl(&format!("get Interface {port} ofport")))
+            .collect();
+        assert_eq!(
+            numbers.len(),
+            ports.len(),
+            "{bridge}: each has a number of its own"
+        );
+    }
+    daemon.stop();
+}
