@@ -248,20 +248,8 @@ fn add(plane: &mut OpenFlowPlane, matching: Match, actions: Vec<Action>) {
     change(plane, vec![asked]).expect("it is right");
 }
 
-fn all_flows() -> FlowStatsRequest {
-    FlowStatsRequest {
-        is_nicira: false,
-        table: ALL_TABLES,
-        out_port: PortNumber::ANY,
-        out_group: ANY_GROUP,
-        cookie: 0,
-        cookie_mask: 0,
-        matching: Match::default(),
-    }
-}
-
 fn dump(plane: &mut OpenFlowPlane) -> Vec<FlowStats> {
-    let mut cursor = plane.flows(&all_flows()).expect("it is right");
+    let mut cursor = plane.flows(&FlowStatsRequest::all()).expect("it is right");
     cursor.next(100)
 }
 
@@ -362,7 +350,7 @@ fn each_plane_sees_and_changes_its_own_bridge_in_its_own_numbers() {
     // A filter is in the bridge's numbers.
     let request = FlowStatsRequest {
         out_port: PortNumber(1),
-        ..all_flows()
+        ..FlowStatsRequest::all()
     };
     let found = |plane: &mut OpenFlowPlane| {
         let mut cursor = plane.flows(&request).expect("it is right");
@@ -438,7 +426,10 @@ fn a_cursor_shows_its_version_whatever_other_planes_do() {
     for number in [1, 2] {
         add(&mut bench.inner, in_port(number), via(1));
     }
-    let mut cursor = bench.inner.flows(&all_flows()).expect("it is right");
+    let mut cursor = bench
+        .inner
+        .flows(&FlowStatsRequest::all())
+        .expect("it is right");
     assert_eq!(cursor.next(1).len(), 1);
     let delete = || flow(FlowCommand::Delete, 0, Match::default(), Vec::new());
     change(&mut bench.inner, vec![delete()]).expect("it is right");
@@ -645,7 +636,7 @@ fn nothing_is_left_of_a_bridge_that_is_removed() {
         assert!(version.0 > before.0);
     });
     assert_eq!(bench.inner.ports(), []);
-    let refused = bench.inner.flows(&all_flows());
+    let refused = bench.inner.flows(&FlowStatsRequest::all());
     assert!(refused.is_err(), "its calls fail");
     assert_eq!(dump(&mut bench.outer).len(), 1);
     bench.handles.remove(&(INNER, 1));

@@ -6,9 +6,7 @@ use thalweg_openflow::message::Message;
 use thalweg_openflow::message::bundle::{
     ATOMIC, BundleAdd, BundleControl, BundleControlType, ORDERED,
 };
-use thalweg_openflow::message::flow::{
-    ALL_TABLES, FlowCommand, FlowFlags, FlowMod, FlowStatsRequest,
-};
+use thalweg_openflow::message::flow::{FlowCommand, FlowFlags, FlowMod, FlowStatsRequest};
 use thalweg_openflow::message::group::ANY_GROUP;
 use thalweg_openflow::message::port::PortNumber;
 use thalweg_openflow::{Condition, FieldId, Match};
@@ -85,13 +83,9 @@ fn flow_mod(command: FlowCommand, conditions: Vec<Condition>) -> FlowMod {
 /// Asks for all rules that [`add`] added.
 pub(super) fn dump() -> FlowStatsRequest {
     FlowStatsRequest {
-        is_nicira: false,
-        table: ALL_TABLES,
-        out_port: PortNumber::ANY,
-        out_group: ANY_GROUP,
         cookie: COOKIE,
         cookie_mask: u64::MAX,
-        matching: Match::default(),
+        ..FlowStatsRequest::all()
     }
 }
 

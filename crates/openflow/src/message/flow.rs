@@ -2,6 +2,7 @@
 
 use crate::action::Instructions;
 use crate::matching::Match;
+use crate::message::group::ANY_GROUP;
 use crate::message::port::PortNumber;
 
 /// The number of all tables in requests and deletions.
@@ -102,6 +103,21 @@ pub struct FlowStatsRequest {
     pub cookie_mask: u64,
     /// Only entries that are at least as narrow.
     pub matching: Match,
+}
+
+impl FlowStatsRequest {
+    /// All entries of all tables.
+    pub fn all() -> FlowStatsRequest {
+        FlowStatsRequest {
+            is_nicira: false,
+            table: ALL_TABLES,
+            out_port: PortNumber::ANY,
+            out_group: ANY_GROUP,
+            cookie: 0,
+            cookie_mask: 0,
+            matching: Match::default(),
+        }
+    }
 }
 
 /// A flow entry in a reply (`OFPMP_FLOW`).

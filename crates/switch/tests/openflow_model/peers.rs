@@ -340,15 +340,7 @@ impl Peers {
     /// Reads all rules and groups in the newest version, and asks for what happened unasked.
     pub(crate) fn compare_all(&mut self) {
         let version = Version::V15;
-        let asked = FlowStatsRequest {
-            is_nicira: false,
-            table: ALL_TABLES,
-            out_port: PortNumber::ANY,
-            out_group: ANY_GROUP,
-            cookie: 0,
-            cookie_mask: 0,
-            matching: Match::default(),
-        };
+        let asked = FlowStatsRequest::all();
         let (flows, groups) = (self.next_xid(), self.next_xid());
         let expected = vec![
             (flows, Expected::Flows(self.list.rules.clone())),

@@ -144,15 +144,7 @@ impl Bench {
 
     /// All flow entries, as the switch tells them.
     pub(crate) fn flows(&mut self) -> Result<Vec<FlowStats>, String> {
-        let request = FlowStatsRequest {
-            is_nicira: false,
-            table: ALL_TABLES,
-            out_port: PortNumber::ANY,
-            out_group: ANY_GROUP,
-            cookie: 0,
-            cookie_mask: 0,
-            matching: Default::default(),
-        };
+        let request = FlowStatsRequest::all();
         let mut told = Vec::new();
         for reply in self.client.ask(Request::Flow(request))? {
             if let Reply::Flow(_, flows) = reply {

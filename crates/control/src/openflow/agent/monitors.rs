@@ -84,13 +84,11 @@ impl<T: Target> Agent<T> {
         event: MonitorEvent,
     ) -> Result<Vec<MonitorUpdate>, Refusal> {
         let mut cursor = self.target.flows(&FlowStatsRequest {
-            is_nicira: false,
             table: monitor.table,
             out_port: monitor.out_port,
             out_group: monitor.out_group,
-            cookie: 0,
-            cookie_mask: 0,
             matching: monitor.matching.clone(),
+            ..FlowStatsRequest::all()
         })?;
         let mut updates = Vec::new();
         loop {
