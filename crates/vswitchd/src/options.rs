@@ -13,6 +13,7 @@
 //! up; `--dummy-numa` must be numbers; `--version` has a line about Thalweg.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -228,7 +229,8 @@ impl NoOptions {
     pub fn report(&self) -> ExitCode {
         match self {
             NoOptions::Text(text) => {
-                println!("{}", text.trim_end());
+                // A reader that goes away has read enough.
+                let _ = writeln!(std::io::stdout(), "{}", text.trim_end());
                 ExitCode::SUCCESS
             }
             NoOptions::Wrong(error) => {
