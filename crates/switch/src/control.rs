@@ -404,6 +404,7 @@ impl Switch {
         self.add_patches(&mut totals);
         self.add_former_ports(&mut totals);
         totals.stations_refused = self.upkeep.stations_refused();
+        totals.stations = self.upkeep.station_counters();
         totals.removals_refused = self.upkeep.removals_refused();
         totals.own_changes = self.own_changes;
         totals.maintenance = self.maintenance;

@@ -291,7 +291,7 @@ impl Engine {
         let seen = std::mem::take(&mut self.outbox.stations_seen);
         let moves = seen
             .into_iter()
-            .filter_map(|(station, port)| self.upkeep.see(station, port, now));
+            .flat_map(|(station, port)| self.upkeep.see(station, port, now));
         let moves: Vec<_> = moves.collect();
         if !moves.is_empty() {
             let change = Change::one(Operation::MoveMacs(moves));

@@ -53,6 +53,7 @@ pub use port_settings::{PortDevice, PortIdentity};
 pub use ports::SwitchPort;
 pub use removal::{Removal, RemovalReason};
 pub use replace::replacement;
+pub use stations::{KnownStation, StationCounters, StationTotals};
 pub use switch::{Interrupter, Switch, SwitchConfig, SwitchError};
 pub use totals::{PlugCounters, PortTotals, Totals};
 pub use training::TrainingCounters;

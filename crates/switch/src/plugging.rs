@@ -135,7 +135,7 @@ impl Switch {
     pub fn remove_bridge(&mut self, bridge: BridgeId) {
         self.close_openflow(bridge);
         self.moves.retain(|moved| moved.station.bridge != bridge);
-        self.upkeep.forget_bridge(bridge);
+        self.upkeep.aging().remove_bridge(bridge);
         let pipeline = self.pipeline();
         let removal = pipeline.removal_of(bridge);
         let ports = pipeline.ports_of(bridge, pipeline.version());

@@ -8,6 +8,7 @@ use thalweg_packet::PortId;
 use thalweg_pipeline::Version;
 
 use crate::message::Report;
+use crate::stations::StationCounters;
 use crate::training::TrainingCounters;
 use crate::v2p::V2pCounters;
 use crate::worker_counters::WorkerCounters;
@@ -61,6 +62,8 @@ pub struct Totals {
     pub v2p: V2pCounters,
     /// Packets that the node dropped, by reason.
     pub v2p_drops: V2pCounters,
+    /// What happened to stations.
+    pub stations: StationCounters,
     /// Stations not remembered for lack of room.
     pub stations_refused: u64,
     /// Reports of ended rules that were not collected in time.

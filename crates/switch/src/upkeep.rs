@@ -10,8 +10,6 @@
 //! 2. Uncollected reports do not grow without bound: those beyond [`MAX_REMOVALS`] are counted
 //!    and dropped.
 
-use std::time::Duration;
-
 use thalweg_packet::{Instant, PortId};
 use thalweg_pipeline::{
     BridgeId, Change, Delta, MacMove, Operation, Pipeline, PortState, RuleId, Selector, Station,
@@ -20,6 +18,7 @@ use thalweg_pipeline::{
 
 use crate::aging::Aging;
 use crate::removal::{Removal, RemovalReason};
+use crate::stations::StationCounters;
 use crate::timeouts::{Due, Timeouts};
 
 /// Most reports of ended rules waiting to be collected.
@@ -57,33 +56,19 @@ impl Upkeep {
         self.aging.capacity = stations;
     }
 
-    /// Records that a station was seen; returns its move if the pipeline must know.
-    pub(crate) fn see(&mut self, station: Station, port: PortId, now: Instant) -> Option<MacMove> {
+    /// Records that a station was seen; returns what the pipeline must know.
+    pub(crate) fn see(&mut self, station: Station, port: PortId, now: Instant) -> Vec<MacMove> {
         self.aging.see(station, port, now)
     }
 
-    /// The stations of a bridge, with the time since they were last heard.
-    pub(crate) fn stations(
-        &self,
-        bridge: BridgeId,
-        now: Instant,
-    ) -> Vec<(Station, PortId, Duration)> {
-        self.aging.stations(bridge, now)
+    /// When stations were seen, and what bridges have room for.
+    pub(crate) fn aging(&mut self) -> &mut Aging {
+        &mut self.aging
     }
 
-    /// Forgets the stations of a bridge; returns what the pipeline must know.
-    pub(crate) fn forget_stations(&mut self, bridge: BridgeId) -> Vec<MacMove> {
-        self.aging.forget(|station, _| station.bridge == bridge)
-    }
-
-    /// Forgets the stations behind a port; returns what the pipeline must know.
-    pub(crate) fn forget_stations_behind(&mut self, port: PortId) -> Vec<MacMove> {
-        self.aging.forget_port(port)
-    }
-
-    /// Sets after which silence the stations of a bridge are forgotten.
-    pub(crate) fn set_station_aging(&mut self, bridge: BridgeId, after: Duration) {
-        self.aging.times.insert(bridge, after);
+    /// What happened to the stations of all bridges.
+    pub(crate) fn station_counters(&self) -> StationCounters {
+        self.aging.counters
     }
 
     /// Stations not remembered for lack of room.
@@ -103,11 +88,6 @@ impl Upkeep {
         Change {
             operations: vec![Operation::DeletePort(port), moves],
         }
-    }
-
-    /// Forgets the stations of a bridge that is removed.
-    pub(crate) fn forget_bridge(&mut self, bridge: BridgeId) {
-        self.aging.forget_bridge(bridge);
     }
 
     /// The change that sets whether a port is up; `None` if that is already known or the port

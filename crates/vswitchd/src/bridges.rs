@@ -34,7 +34,7 @@ use thalweg_pipeline::{BridgeId, Mirrors, PortVlans};
 
 pub(crate) use device::{DeviceKind, Dummies};
 pub(crate) use report::Report;
-pub(crate) use wanted::{Complaint, LOCAL, WantedBridge, read};
+pub(crate) use wanted::{Complaint, LOCAL, STATIONS_MAX, WantedBridge, read};
 
 use allocate::DatapathNumbers;
 use device::{Device, Devices};

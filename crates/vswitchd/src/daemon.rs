@@ -33,7 +33,7 @@ use thalweg_packet::{Instant, standard as f};
 use thalweg_pipeline::{Action, Actions, Change, Operation, Subfield};
 use thalweg_switch::{Interrupter, Switch, SwitchConfig};
 
-use crate::bridges::{Bridges, Complaint, Dummies};
+use crate::bridges::{Bridges, Complaint, Dummies, STATIONS_MAX};
 use crate::database::{DatabaseAddress, DatabaseLink, Waker};
 use crate::log::Log;
 use crate::options::{DaemonOptions, DummyLevel, VERSION_TEXT};
@@ -163,6 +163,8 @@ impl Daemon {
             ..SwitchConfig::default()
         };
         config.pipeline.bridges = true;
+        // Each bridge has a limit of its own, and no more than half of this.
+        config.pipeline.stations = 2 * STATIONS_MAX;
         let foreseen = Change::one(Operation::Foresee(shown_fields()));
         let started = Switch::start_with(config, Vec::new(), &foreseen);
         let switch = started.map_err(|error| error.to_string())?;

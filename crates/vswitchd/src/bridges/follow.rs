@@ -70,6 +70,7 @@ impl Bridges {
             if let Some(running) = self.by_name.get(&bridge.name) {
                 switch.set_openflow_tables(running.id, &tables(&bridge.tables));
                 switch.set_station_aging(running.id, bridge.station_aging);
+                switch.set_station_capacity(running.id, bridge.stations);
                 complaints.extend(running.error.clone());
                 if before != Some(running.datapath_id) {
                     let id = running.datapath_id;
@@ -136,6 +137,7 @@ impl Bridges {
             self.numbers.give_back(&bridge.datapath_type, number);
         }
         let number = interface.number?;
+        switch.forget_stations_elsewhere(bridge.id.port(number));
         match interface.kind {
             Some(DeviceKind::Patch) => switch.remove_patch(bridge.id.port(number)),
             _ => switch.detach(bridge.id.port(number)),

@@ -8,9 +8,7 @@ use super::wanted::Complaints;
 /// Names the settings of a bridge, its ports and their interfaces that have no effect.
 pub(super) fn complain(replica: &DatabaseReplica, row: &Row, complaints: &mut Complaints) {
     let name = row.get(bridge::NAME);
-    let config = row.get(bridge::OTHER_CONFIG);
     let set = [
-        ("mac-table-size", config.get("mac-table-size").is_some()),
         ("stp_enable", row.get(bridge::STP_ENABLE)),
         ("rstp_enable", row.get(bridge::RSTP_ENABLE)),
         (

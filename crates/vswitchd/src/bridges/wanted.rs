@@ -23,6 +23,9 @@ pub(crate) const LOCAL: u16 = 0xfffe;
 /// The largest number of another port.
 const MAX_PORT: u16 = 0xfeff;
 
+/// The most stations that a bridge may ask for.
+pub(crate) const STATIONS_MAX: usize = 1_000_000;
+
 /// A bridge.
 #[derive(Clone, Debug)]
 pub(crate) struct WantedBridge {
@@ -37,6 +40,8 @@ pub(crate) struct WantedBridge {
     pub(super) mirrors: Vec<WantedMirror>,
     /// Stations that are silent for this long are forgotten.
     pub(crate) station_aging: Duration,
+    /// The most stations that are remembered.
+    pub(crate) stations: usize,
     pub(crate) openflow: WantedOpenFlow,
     pub(crate) tables: BTreeMap<u8, WantedTable>,
     pub(crate) interfaces: BTreeMap<String, WantedInterface>,
@@ -188,6 +193,7 @@ fn read_bridge(
         forwards_bpdus: config.get("forward-bpdu") == Some("true"),
         mirrors: mirrors::read(replica, row),
         station_aging: station_aging(&config),
+        stations: stations(&config),
         openflow: WantedOpenFlow {
             versions: versions(row, &name, complaints),
             fail_mode: match row.get(bridge::FAIL_MODE) {
@@ -252,6 +258,14 @@ fn station_aging(config: &Pairs<'_, Text, Text>) -> Duration {
         .get("mac-aging-time")
         .and_then(|text| text.parse().ok());
     Duration::from_secs(given.unwrap_or(300_u64).clamp(15, 3_600))
+}
+
+/// The size of the table of stations, in the bounds of Open vSwitch; 8,192 by default.
+fn stations(config: &Pairs<'_, Text, Text>) -> usize {
+    let given = config
+        .get("mac-table-size")
+        .and_then(|text| text.parse().ok());
+    given.unwrap_or(8_192).clamp(10, STATIONS_MAX)
 }
 
 fn versions(row: &Row, name: &str, complaints: &mut Complaints) -> Versions {

@@ -1,9 +1,11 @@
 //! The commands of the control socket, by their names.
 
+mod coverage;
 mod datapath;
 mod dummy;
 mod flows;
 mod process;
+mod stations;
 mod trace;
 
 use super::Daemon;
@@ -17,11 +19,13 @@ type Handler = fn(&mut Daemon, &[String]) -> Result<String, String>;
 type Entry = (ControlCommand, Handler);
 
 /// All commands but those of the log.
-const TABLES: [&[Entry]; 5] = [
+const TABLES: [&[Entry]; 7] = [
+    coverage::COMMANDS,
     datapath::COMMANDS,
     dummy::COMMANDS,
     flows::COMMANDS,
     process::COMMANDS,
+    stations::COMMANDS,
     trace::COMMANDS,
 ];
 

@@ -1,10 +1,10 @@
-//! Commands that show the datapath and what bridges learned.
+//! Commands that show the datapath.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::Entry;
-use crate::bridges::{Bridge, DeviceKind, LOCAL, datapath_of};
+use crate::bridges::{Bridge, DeviceKind, datapath_of};
 use crate::daemon::Daemon;
 use crate::unixctl::ControlCommand;
 
@@ -23,14 +23,6 @@ pub(super) const COMMANDS: &[Entry] = &[
     (
         ControlCommand::new("upcall/disable-ufid", "", 0, 0),
         disable_identifiers,
-    ),
-    (
-        ControlCommand::new("fdb/show", "bridge", 1, 1),
-        show_stations,
-    ),
-    (
-        ControlCommand::new("fdb/flush", "[bridge]", 0, 1),
-        flush_stations,
     ),
 ];
 
@@ -150,39 +142,4 @@ fn list_datapaths(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
 fn list_bridges(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
     let names: Vec<&str> = daemon.bridges.by_name.keys().map(String::as_str).collect();
     Ok(names.join("\n"))
-}
-
-/// The stations that a bridge has learned.
-fn show_stations(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
-    let bridge = daemon.bridges.by_name.get(&arguments[0]);
-    let bridge = bridge.ok_or("no such bridge")?.id;
-    let mut text = " port  VLAN  MAC                Age\n".to_owned();
-    let mut stations = daemon.switch.stations(bridge);
-    // Those that were silent for the longest time come first.
-    stations.sort_by_key(|(_, _, age)| std::cmp::Reverse(*age));
-    for (station, port, age) in stations {
-        let port = match (port.0 & 0xffff) as u16 {
-            LOCAL => "LOCAL".to_owned(),
-            number => number.to_string(),
-        };
-        let mac = thalweg_packet::wire::MacAddress::from_u64(station.mac);
-        let seconds = age.as_secs();
-        let _ = writeln!(text, "{port:>5}  {:>4}  {mac}  {seconds:>3}", station.vlan);
-    }
-    Ok(text)
-}
-
-fn flush_stations(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
-    match arguments.first() {
-        Some(name) => {
-            let bridge = daemon.bridges.by_name.get(name).ok_or("no such bridge")?;
-            daemon.switch.forget_stations(bridge.id);
-        }
-        None => {
-            for bridge in daemon.bridges.by_name.values() {
-                daemon.switch.forget_stations(bridge.id);
-            }
-        }
-    }
-    Ok("table successfully flushed".to_owned())
 }

@@ -17,14 +17,6 @@ pub(super) const COMMANDS: &[Entry] = &[
         warp_time,
     ),
     (ControlCommand::new("memory/show", "", 0, 0), show_memory),
-    (
-        ControlCommand::new("coverage/show", "", 0, 0),
-        show_coverage,
-    ),
-    (
-        ControlCommand::new("coverage/read-counter", "COUNTER", 1, 1),
-        read_counter,
-    ),
     (ControlCommand::new("revalidator/wait", "", 0, 0), wait),
     (ControlCommand::new("revalidator/purge", "", 0, 0), purge),
 ];
@@ -75,32 +67,6 @@ fn show_memory(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
         totals.ports.len(),
         totals.rules
     ))
-}
-
-fn show_coverage(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
-    let totals = daemon.switch.totals();
-    let mut lines = vec!["Event coverage".to_owned()];
-    for (name, count) in counters(&totals) {
-        lines.push(format!("{name:<24} total: {count}"));
-    }
-    Ok(lines.join("\n"))
-}
-
-fn read_counter(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
-    let totals = daemon.switch.totals();
-    let found = counters(&totals)
-        .into_iter()
-        .find(|(name, _)| *name == arguments[0]);
-    let (_, count) = found.ok_or("No such counter")?;
-    Ok(count.to_string())
-}
-
-fn counters(totals: &thalweg_switch::Totals) -> Vec<(&'static str, u64)> {
-    vec![
-        ("datapath_packets", totals.datapath.packets),
-        ("upcalls", totals.datapath.upcalls),
-        ("own_changes", totals.own_changes),
-    ]
 }
 
 /// Waits until all caches are repaired and counts settled: Thalweg has no sweep to wait for.
