@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use thalweg_control::openflow::target::Event;
 use thalweg_openflow::message::flow::{Counts, FlowRemoved, removed};
 use thalweg_openflow::message::meter::MeterConfig;
-use thalweg_openflow::message::port::{PortDesc, PortReason, PortStatus};
+use thalweg_openflow::message::port::{PortDesc, PortReason, PortStatus, config, state};
 use thalweg_packet::Instant;
 use thalweg_pipeline::{GroupId, Misses, Version};
 
@@ -111,6 +111,9 @@ impl Desk {
     }
 
     /// Notes the ports as they are now; returns what to tell of it, those that went first.
+    ///
+    /// A change of several things is told in steps, as Open vSwitch does: a new port before it
+    /// is live, one that is taken down before its link is.
     pub(super) fn note_ports(&mut self, now: Vec<PortDesc>) -> Vec<PortStatus> {
         let now = now.into_iter().map(|port| (port.number.0, port));
         let now: BTreeMap<u32, PortDesc> = now.collect();
@@ -123,14 +126,33 @@ impl Desk {
             .iter()
             .filter(|(number, _)| !now.contains_key(number));
         let gone = gone.map(|(_, port)| told(PortReason::Delete, port));
-        let present = now
-            .iter()
-            .filter_map(|(number, port)| match before.get(number) {
-                None => Some(told(PortReason::Add, port)),
-                Some(old) if old != port => Some(told(PortReason::Modify, port)),
-                Some(_) => None,
-            });
-        let events = gone.chain(present).collect();
+        let mut events: Vec<PortStatus> = gone.collect();
+        for (number, port) in &now {
+            match before.get(number) {
+                None => {
+                    let first = PortDesc {
+                        state: port.state & !state::LIVE,
+                        ..port.clone()
+                    };
+                    events.push(told(PortReason::Add, &first));
+                    if first != *port {
+                        events.push(told(PortReason::Modify, port));
+                    }
+                }
+                Some(old) if old != port => {
+                    let is_taken_down = port.config & !old.config & config::PORT_DOWN != 0;
+                    if is_taken_down && port.state & !old.state & state::LINK_DOWN != 0 {
+                        let first = PortDesc {
+                            state: port.state & !state::LINK_DOWN,
+                            ..port.clone()
+                        };
+                        events.push(told(PortReason::Modify, &first));
+                    }
+                    events.push(told(PortReason::Modify, port));
+                }
+                Some(_) => {}
+            }
+        }
         self.known_ports = now;
         events
     }

@@ -5,6 +5,7 @@
 
 use thalweg_openflow::action::{Action, Instructions};
 use thalweg_openflow::message::flow::{FlowStats, FlowStatsRequest};
+use thalweg_openflow::message::group::ANY_GROUP;
 use thalweg_openflow::message::monitor::{
     MonitorCommand, MonitorEvent, MonitorRequest, MonitorUpdate, flags,
 };
@@ -201,27 +202,37 @@ fn is_about(monitor: &MonitorRequest, event: &FlowEvent) -> bool {
         MonitorEvent::Modified => flags::MODIFY,
     };
     let flow = &event.flow;
-    // An entry that sends packets elsewhere from now on is of interest, too.
+    let to_port = |action: &Action| sends_to(action, monitor.out_port);
+    let to_group =
+        |action: &Action| matches!(action, Action::Group(group) if *group == monitor.out_group);
+    // An entry that sends packets to another port from now on is of interest, too; not one
+    // that sends them to another group (`ofmonitor_report` in Open vSwitch).
     let mut does = event.before.iter().chain([&flow.instructions]);
     monitor.flags & flag != 0
         && (monitor.table == 0xff || monitor.table == flow.table)
-        && (monitor.out_port == PortNumber::ANY
-            || does.any(|does| sends_to(does, monitor.out_port)))
+        && (monitor.out_port == PortNumber::ANY || does.any(|does| contains(does, &to_port)))
+        && (monitor.out_group == ANY_GROUP || contains(&flow.instructions, &to_group))
         && is_within(&flow.matching, &monitor.matching)
 }
 
-/// Whether instructions send packets to a port.
-fn sends_to(instructions: &Instructions, port: PortNumber) -> bool {
-    fn any(actions: &[Action], port: PortNumber) -> bool {
+/// Whether one of the actions of instructions is as wanted.
+fn contains(instructions: &Instructions, wanted: &dyn Fn(&Action) -> bool) -> bool {
+    fn any(actions: &[Action], wanted: &dyn Fn(&Action) -> bool) -> bool {
         actions.iter().any(|action| match action {
-            Action::Output { port: to, .. } => *to == port,
-            Action::Controller(_) => port == PortNumber::CONTROLLER,
-            Action::Enqueue { port: to, .. } => *to == port,
-            Action::Clone(nested) => any(nested, port),
-            _ => false,
+            Action::Clone(nested) => any(nested, wanted),
+            action => wanted(action),
         })
     }
-    any(&instructions.apply, port) || instructions.write.iter().any(|set| any(set, port))
+    any(&instructions.apply, wanted) || instructions.write.iter().any(|set| any(set, wanted))
+}
+
+/// Whether an action sends packets to a port.
+fn sends_to(action: &Action, port: PortNumber) -> bool {
+    match action {
+        Action::Output { port: to, .. } | Action::Enqueue { port: to, .. } => *to == port,
+        Action::Controller(_) => port == PortNumber::CONTROLLER,
+        _ => false,
+    }
 }
 
 /// Whether a match is at least as narrow as another.
