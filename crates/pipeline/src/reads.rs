@@ -1,9 +1,9 @@
 //! Which fields a program needs in its keys: those its rules match and its actions read.
 //!
-//! A field of the packet that is only written needs no place in the key. A register that is
-//! written does: controllers are told of it with the packet. Beyond its visible operands, an
-//! action reads its preconditions: whether the header that it writes is there, what undoing
-//! `pop_mpls` takes, what repeating `dec_ttl` takes. The interpreter reads fields without
+//! A field of the packet that is only written needs no place in the key. A register or a field of
+//! a tunnel that is written does: controllers are told of it with the packet. Beyond its visible
+//! operands, an action reads its preconditions: whether the header that it writes is there, what
+//! undoing `pop_mpls` takes, what repeating `dec_ttl` takes. The interpreter reads fields without
 //! checking that the layout has them; this list makes that safe. A condition on ports also reads
 //! whether the packet is a fragment, whose ports tables may not see (`fragments`).
 
@@ -181,7 +181,8 @@ fn add_subfield(subfield: &Subfield, used: &mut BTreeSet<FieldId>) {
 /// Adds what a write to a field needs.
 fn add_target(field: FieldId, fields: &[FieldDescriptor], used: &mut BTreeSet<FieldId>) {
     used.extend(precondition(field, fields));
-    if matches!(fields[field.index()].source, Source::Register) {
+    let source = &fields[field.index()].source;
+    if matches!(source, Source::Register | Source::Intrinsic(_)) {
         used.insert(field);
     }
 }

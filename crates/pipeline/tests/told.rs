@@ -153,6 +153,8 @@ fn what_is_beside_the_packet_is_told() {
     let mut expected = vec![(f::METADATA, 6), (registers[0], 5), (registers[1], 5)];
     expected.sort_unstable();
     assert_eq!(fields(unread), expected, "no rule reads them");
+    let tunnel = "actions=set_field:7->tun_id,controller";
+    assert_eq!(fields(tunnel), [(f::TUN_ID, 7)], "no rule reads it");
 }
 
 #[test]

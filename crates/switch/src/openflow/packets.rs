@@ -113,6 +113,15 @@ impl Prepared {
         Ok(plan.needs_new_layout().then_some(operation))
     }
 
+    /// What the controller gave and no rule or action reads or writes: no walk carries it, so
+    /// controllers are told of it as it was given.
+    fn unread_fields(&self, pipeline: &Pipeline) -> Vec<(thalweg_packet::FieldId, u128)> {
+        let known = pipeline.layout().used();
+        let given = self.fields.iter().copied();
+        let unread = given.filter(|(field, value)| !known.contains(field) && *value != 0);
+        unread.collect()
+    }
+
     /// What becomes of the packet at the newest version.
     pub(super) fn passes<'a>(self, pipeline: &'a Pipeline, outbox: &'a mut Outbox) -> Passes<'a> {
         let version = pipeline.version();
@@ -208,6 +217,7 @@ pub(super) fn send(switch: &mut Switch, prepared: Prepared) {
     outbox.grows = true;
     let shared = switch.shared.clone();
     let pipeline = shared.pipeline.read();
+    let unread = prepared.unread_fields(&pipeline);
     let mut credits = Vec::new();
     let bytes = prepared.packet.len() as u64;
     // A packet that becomes too long on the way ends there.
@@ -217,6 +227,11 @@ pub(super) fn send(switch: &mut Switch, prepared: Prepared) {
         }
     }
     drop(pipeline);
+    for (notice, _) in &mut outbox.to_controller {
+        if let Some(sender) = &mut notice.sender {
+            sender.fields = sender.fields.iter().chain(&unread).copied().collect();
+        }
+    }
     let mut writer = shared.pipeline.write();
     let counters = Counters { packets: 1, bytes };
     for kind in credits {

@@ -34,6 +34,10 @@ pub(in crate::openflow) fn matching(asked: &of::Match) -> Result<Match, Refusal>
     let mut matching = Match::default();
     for condition in &asked.conditions {
         let Condition { field, value, mask } = condition;
+        if *field == of::FieldId::PACKET_TYPE && mask.is_none() && value.number() == 0 {
+            // All packets are Ethernet frames.
+            continue;
+        }
         let Some(pieces) = pieces(*field) else {
             let what = format!("this switch has no field {field}");
             return Err(refuse(ErrorCode::OFPBMC_BAD_FIELD, what));

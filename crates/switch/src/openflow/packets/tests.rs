@@ -1,11 +1,12 @@
 //! Packets from controllers.
 
-use thalweg_openflow::Match;
 use thalweg_openflow::action::Action as Of;
 use thalweg_openflow::message::packet::PacketOut;
 use thalweg_openflow::message::port::PortNumber;
-use thalweg_packet::{Instant, PacketPool, PortId};
-use thalweg_pipeline::{BridgeId, Change, Outbox};
+use thalweg_openflow::{Condition, FieldId, Match, Value};
+use thalweg_packet::{Instant, PacketPool, PortId, standard as f};
+use thalweg_pipeline::text::parse_flow;
+use thalweg_pipeline::{BridgeId, Change, Operation, Outbox};
 
 use super::{Numbering, prepare};
 use crate::{Config, Engine};
@@ -53,4 +54,36 @@ fn a_packet_out_writes_what_no_rule_reads() {
     assert_eq!(sent[0].1[30..34], [10, 0, 0, 9], "{sent:?}");
     assert_eq!(sent[1].1[12..18], [0x81, 0, 0, 0, 8, 0], "{sent:?}");
     assert_eq!(sent[1].1[26], 63, "{sent:?}");
+}
+
+#[test]
+fn metadata_that_no_rule_reads_is_told_as_it_was_given() {
+    let mut engine = Engine::new(Config::default()).expect("it makes sense");
+    let exact = |field, number| Condition {
+        field,
+        value: Value::from_number(number, FieldId::bytes(field)),
+        mask: None,
+    };
+    let asked = PacketOut {
+        buffer: None,
+        metadata: Match {
+            conditions: vec![exact(FieldId::METADATA, 0x22), exact(FieldId::TUN_ID, 0x11)],
+        },
+        actions: Vec::new(),
+        data: vec![0; 14].into(),
+    };
+    let numbers = Numbering::of(&engine.pipeline(), BridgeId(0));
+    let prepared = prepare(numbers, &asked).expect("it is right");
+    let told = |engine: &Engine| prepared.unread_fields(&engine.pipeline());
+    let both = [(f::TUN_ID, 0x11), (f::METADATA, 0x22)];
+    assert_eq!(told(&engine), both);
+    let rule = parse_flow("metadata=1,actions=drop").expect("it is right");
+    engine
+        .apply(&Change::one(Operation::Add(rule)), Instant::ZERO)
+        .expect("it fits");
+    assert_eq!(
+        told(&engine),
+        [(f::TUN_ID, 0x11)],
+        "walks carry the metadata"
+    );
 }
