@@ -143,6 +143,15 @@ fn what_cannot_be_done_is_an_error_of_its_interface_alone() {
     daemon.vsctl(&dummy("br0", "p2", "ofport_request=7"));
     assert_eq!(daemon.vsctl("get Interface p1 ofport"), "7");
     assert_eq!(daemon.vsctl("get Interface p2 ofport"), "1");
+    // The first leaves its number: the second gets what it asked for.
+    daemon.vsctl("set Interface p1 ofport_request=8");
+    assert_eq!(daemon.vsctl("get Interface p2 ofport"), "7");
+    // One that asks for a number gets it from one that has it by chance.
+    daemon.vsctl("remove Interface p2 ofport_request 7");
+    daemon.vsctl("set Interface p1 ofport_request=7");
+    assert_eq!(daemon.vsctl("get Interface p1 ofport"), "7");
+    daemon.vsctl("set Interface p2 ofport_request=1");
+    assert_eq!(daemon.vsctl("get Interface p2 ofport"), "1");
     let (said, _) = daemon.run("ovs-vsctl", "add-port br0 v -- set Interface v type=vxlan");
     assert!(
         said.contains("tunnels (vxlan) are not supported yet"),

@@ -7,7 +7,7 @@
 //!   4. each bridge's address, tables and OpenFlow server
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use thalweg_packet::PortId;
@@ -100,15 +100,10 @@ impl Bridges {
             let bridge = &self.by_name[&name];
             let is_same = |wanted: &&WantedBridge| wanted.datapath_type == bridge.datapath_type;
             let kept = wanted.get(&name).filter(is_same);
-            let gone: Vec<String> = bridge
-                .interfaces
-                .values()
-                .filter(|interface| {
-                    let kept = kept.and_then(|kept| kept.interfaces.get(&interface.wanted.name));
-                    !kept.is_some_and(|kept| interface.stays_as(kept))
-                })
-                .map(|interface| interface.wanted.name.clone())
-                .collect();
+            let gone = match kept {
+                Some(kept) => bridge.leaving(kept),
+                None => bridge.interfaces.keys().cloned().collect(),
+            };
             for interface in gone {
                 if let Some(number) = self.remove_interface(&name, &interface, switch) {
                     done.push(format!(
@@ -357,6 +352,38 @@ fn identity(name: &str, kind: DeviceKind, address: Option<MacAddress>) -> PortId
     }
 }
 
+impl Bridge {
+    /// Interfaces that go, some of them to come again with another number.
+    fn leaving(&self, wanted: &WantedBridge) -> Vec<String> {
+        let number_of = |name: &str| self.interfaces.get(name).and_then(|known| known.number);
+        let asking = wanted
+            .interfaces
+            .values()
+            .filter(|interface| interface.ofport != number_of(&interface.name));
+        let claimed: BTreeSet<u16> = asking.filter_map(|interface| interface.ofport).collect();
+        // One leaves the number that it did not ask for to another that does.
+        let gives_way = |asked, number| asked != Some(number) && claimed.contains(&number);
+        let staying = self.interfaces.values().filter_map(|interface| {
+            let wanted = wanted.interfaces.get(&interface.wanted.name)?;
+            let number = interface.number?;
+            let stays = interface.stays_as(wanted) && !gives_way(wanted.ofport, number);
+            stays.then_some((&interface.wanted.name, number, wanted.ofport))
+        });
+        let staying: Vec<_> = staying.collect();
+        let taken: BTreeSet<u16> = staying.iter().map(|(_, number, _)| *number).collect();
+        let staying = staying.into_iter().filter(|(_, _, asked)| {
+            // What it asks for is free now.
+            asked.is_none_or(|asked| taken.contains(&asked))
+        });
+        let staying: BTreeSet<&String> = staying.map(|(name, _, _)| name).collect();
+        let names = self.interfaces.keys();
+        names
+            .filter(|name| !staying.contains(name))
+            .cloned()
+            .collect()
+    }
+}
+
 impl Interface {
     fn is_patch(&self) -> bool {
         self.kind == Some(DeviceKind::Patch)
@@ -370,19 +397,15 @@ impl Interface {
         }
     }
 
-    /// Whether it can stay if this is wanted: with the same device and the same number.
+    /// Whether its device can stay if this is wanted.
     fn stays_as(&self, wanted: &WantedInterface) -> bool {
         let captures = |wanted: &WantedInterface| {
             ["pcap", "rxq_pcap", "tx_pcap"].map(|name| wanted.options.get(name).cloned())
         };
-        let is_renumbered = wanted.ofport.is_some()
-            && wanted.ofport != self.wanted.ofport
-            && wanted.ofport != self.number;
         self.number.is_some()
             && self.wanted.kind == wanted.kind
             && captures(&self.wanted) == captures(wanted)
             && (self.kind != Some(DeviceKind::Tap) || self.wanted.mtu == wanted.mtu)
-            && !is_renumbered
     }
 }
 
