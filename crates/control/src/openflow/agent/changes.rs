@@ -182,7 +182,8 @@ impl<T: Target> Agent<T> {
                 };
             }
             Message::FlowModTableId(is_on) => link.session.context.flow_mod_table_id = is_on,
-            Message::FlowAge => link.with_ages = true,
+            // As in Open vSwitch, ages are always told where a form has room for them.
+            Message::FlowAge => {}
             Message::MonitorCancel(id) => self.cancel_monitor(link, id)?,
             Message::TlvTableMod(asked) => self.tlv.change(&asked)?,
             Message::TlvTableRequest => {

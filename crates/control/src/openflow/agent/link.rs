@@ -26,8 +26,6 @@ const DUMP_BYTES: usize = 256 << 10;
 pub(super) struct Dump {
     pub(super) cursor: Box<dyn FlowCursor>,
     pub(super) pieces: Pieces,
-    /// Whether ages are told.
-    pub(super) with_ages: bool,
 }
 
 /// A connection.
@@ -41,7 +39,6 @@ pub(super) struct Link {
     pub(super) packet_in_format: PacketInFormat,
     /// Whether entries are told in Nicira's form, in OpenFlow 1.0.
     pub(super) tells_nicira: bool,
-    pub(super) with_ages: bool,
     pub(super) controller_id: u16,
     pub(super) miss_send_length: u16,
     pub(super) bundles: BTreeMap<u32, Bundle>,
@@ -89,7 +86,6 @@ impl Link {
             asynchronous: AsyncConfig::default(),
             packet_in_format: PacketInFormat::Standard,
             tells_nicira: false,
-            with_ages: false,
             controller_id: 0,
             bundles: BTreeMap::new(),
             bundle_bytes: 0,
@@ -140,9 +136,6 @@ impl Link {
                 continue;
             }
             for entry in &mut entries {
-                if !dump.with_ages {
-                    (entry.idle_age_s, entry.hard_age_s) = (None, None);
-                }
                 dump.pieces.add_flow(entry);
                 if let Some(full) = dump.pieces.take() {
                     self.session.send_bytes(full);

@@ -3,7 +3,7 @@
 use thalweg_openflow::message::connection::Role;
 use thalweg_openflow::message::port::{ALL_QUEUES, PortNumber, QueueRequest};
 use thalweg_openflow::message::{Message, Reply, Request};
-use thalweg_openflow::{ErrorCode, Pieces, Refusal, Version, encode_reply, refuse};
+use thalweg_openflow::{ErrorCode, Pieces, Refusal, encode_reply, refuse};
 
 use super::Agent;
 use super::link::{Dump, Link};
@@ -37,11 +37,7 @@ impl<T: Target> Agent<T> {
                 let pieces = Pieces::flows(version, xid, asked.is_nicira);
                 let pieces = pieces.ok_or_else(no_such_reply)?;
                 let cursor = self.target.flows(&asked)?;
-                link.dumps.push_back(Dump {
-                    cursor,
-                    pieces,
-                    with_ages: link.with_ages || version == Version::V15,
-                });
+                link.dumps.push_back(Dump { cursor, pieces });
                 link.go_on();
             }
             Request::Description => {
