@@ -490,15 +490,17 @@ fn ports_are_named_and_told_to_their_bridge() {
     let add_patch = move |port, peer| {
         move |switch: &mut Switch| switch.add_patch(port, peer).expect("the number is free")
     };
+    let added = |port| {
+        let modified = (PortReason::Modify, port, state::LIVE);
+        vec![(PortReason::Add, port, 0), modified]
+    };
     // A patch has a link whether or not it leads anywhere.
     bench.with(add_patch(outer, Some(inner)));
     bench.poll();
-    let added = vec![(PortReason::Add, 9, state::LIVE)];
-    assert_eq!(expected(&mut bench), (added, vec![]));
+    assert_eq!(expected(&mut bench), (added(9), vec![]));
     bench.with(add_patch(inner, Some(OUTER.port(99))));
     bench.poll();
-    let added = vec![(PortReason::Add, 8, state::LIVE)];
-    assert_eq!(expected(&mut bench), (vec![], added));
+    assert_eq!(expected(&mut bench), (vec![], added(8)));
     bench.with(add_patch(inner, Some(outer)));
     bench.poll();
     assert_eq!(expected(&mut bench), (vec![], vec![]));

@@ -247,6 +247,8 @@ impl Pipeline {
         hands_on_counts: bool,
     ) -> Result<(), ChangeError> {
         let old = self.rule(id).expect("it is there");
+        // As in Open vSwitch, to be replaced is no use.
+        rule.used_at = old.used_at;
         if hands_on_counts {
             rule.counters = old.counters;
         }
