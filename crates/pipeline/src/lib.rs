@@ -50,7 +50,7 @@ pub use mac::{MacMove, MacTable, Station};
 pub use matching::{Contradiction, Match, Term};
 pub use mirror::{BridgeMirror, MirrorOutput, MirroredPorts, Mirrors};
 pub use miss::{Miss, Misses};
-pub use pipeline::{Config, Counters, GroupCounters, Pipeline, RULES_MAX, Rule};
+pub use pipeline::{Config, Counters, GroupCounters, OVS_COMPARED, Pipeline, RULES_MAX, Rule};
 pub use prepare::{Delta, Plan, Progress};
 pub use reference::{Beginning, MAX_PASSES, Pass, Passes, forward};
 pub use state::Lifted;

@@ -27,7 +27,7 @@ pub enum Miss {
     Drop,
     /// Sends it to the controllers, without a number and without a rule.
     Controller,
-    /// Looks it up in the next table; after the last, drops it.
+    /// Looks it up in the next table; after the last, sends it to the controllers.
     Continue,
 }
 

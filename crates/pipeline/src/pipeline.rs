@@ -50,6 +50,9 @@ use crate::vlan::PortVlans;
 /// take the other half.
 pub const RULES_MAX: usize = thalweg_classifier::RULES_MAX / 2;
 
+/// What every datapath flow of Open vSwitch compares (`xlate_wc_init`).
+pub const OVS_COMPARED: &[FieldId] = &[standard::IN_PORT, standard::ETH_TYPE, standard::IP_FRAG];
+
 /// Limits of a pipeline; see [`Pipeline::set_limits`] for those that may change.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -69,6 +72,9 @@ pub struct Config {
     /// Whether ports and tables belong to bridges ([`crate::BridgeId`]). If not, all ports are
     /// of one switch, whatever their numbers.
     pub bridges: bool,
+    /// Fields that each answer is for one value of, also if nothing that the packet meets reads
+    /// them: none, or [`OVS_COMPARED`].
+    pub compared: &'static [FieldId],
 }
 
 impl Default for Config {
@@ -81,6 +87,7 @@ impl Default for Config {
             index_seed: 0,
             classifier: ClassifierKind::Auto,
             bridges: false,
+            compared: &[],
         }
     }
 }
@@ -260,8 +267,10 @@ impl Pipeline {
     pub fn new(config: Config) -> Pipeline {
         assert!(config.rules <= RULES_MAX, "{RULES_MAX} rules are the most");
         let fields = Arc::new(standard::fields());
-        let layout = Layout::new(fields.clone(), &BTreeSet::from([standard::IN_PORT]));
-        let layout = Arc::new(layout.expect("one field fits"));
+        let compared = config.compared.iter().copied();
+        let used = compared.chain([standard::IN_PORT]).collect();
+        let layout = Layout::new(fields.clone(), &used).expect("a few fields fit");
+        let layout = Arc::new(layout);
         let generation = Generation::new(layout, config.classifier);
         Pipeline {
             config,
@@ -492,13 +501,15 @@ impl Pipeline {
         }
     }
 
-    /// Credits packets to a rule, and updates when it was last used.
-    pub fn credit_rule(&mut self, id: RuleId, counters: Counters, used_at: Instant) {
+    /// Credits packets to a rule, and updates when it was last used. A successor that counts
+    /// from zero gets only the latter.
+    pub fn credit_rule(&mut self, id: RuleId, mut counters: Counters, used_at: Instant) {
         let published = self.version;
         let mut id = id;
         while let Some(Some(rule)) = self.rules.get_mut(id.0 as usize) {
-            let end = rule.end.as_deref().filter(|end| end.hands_on_counts);
+            let end = rule.end.as_deref();
             let heir = end.and_then(|end| end.successor);
+            let hands_on_counts = end.is_some_and(|end| end.hands_on_counts);
             // If the successor's change is not published yet, the successor holds a copy of
             // the counts.
             if heir.is_none() || !rule.is_dead_at(published) {
@@ -506,6 +517,9 @@ impl Pipeline {
                 rule.used_at = rule.used_at.max(used_at);
             }
             let Some(heir) = heir else { return };
+            if !hands_on_counts {
+                counters = Counters::default();
+            }
             id = heir;
         }
     }

@@ -6,11 +6,11 @@
 
 use std::fmt::Write as _;
 
-use thalweg_packet::{Instant, Packet, PacketPool, PortId};
+use thalweg_packet::{Instant, Packet, PacketPool, PortId, standard as f};
 use thalweg_pipeline::text::{LOCAL_PORT, parse_rules};
 use thalweg_pipeline::{
-    Change, Config, DropReason, Effect, Operation, Outbox, Pipeline, PortState, Translation,
-    forward,
+    Change, Config, DropReason, Effect, OVS_COMPARED, Operation, Outbox, Pipeline, PortState,
+    Translation, forward,
 };
 
 /// A frame from 02:00:00:00:00:02 to 02:00:00:00:00:01, with an EtherType for experiments.
@@ -377,4 +377,21 @@ fn a_field_that_names_normal_has_the_key_that_it_needs() {
     let rules = "actions=load:0xfffa->NXM_NX_REG1[0..15],output:NXM_NX_REG1[0..15]";
     let seen = see(rules, &FRAME);
     assert_eq!((seen.ports, seen.learned), (vec![2, 3], 1));
+}
+
+#[test]
+fn each_answer_is_for_one_port_and_kind_of_frame_if_asked_for() {
+    let pipeline = Pipeline::new(Config {
+        compared: OVS_COMPARED,
+        ..Config::default()
+    });
+    let mut packet = Packet::from_bytes(&FRAME);
+    packet.set_received(PortId(1), Instant::ZERO);
+    let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
+    let passes = forward(&pipeline, pipeline.version(), packet, &mut outbox).expect("a frame");
+    let layout = pipeline.layout();
+    let examined = |field| layout.get(&passes[0].mask, field);
+    assert_eq!(examined(f::IN_PORT), Some(u32::MAX.into()));
+    assert_eq!(examined(f::ETH_TYPE), Some(0xffff));
+    assert_eq!(examined(f::IP_FRAG), Some(3));
 }

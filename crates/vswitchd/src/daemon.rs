@@ -30,7 +30,7 @@ use thalweg_control::openflow::{ControllerStatus, OpenFlowServer};
 use thalweg_ovsdb::open_vswitch::{TABLES, root};
 use thalweg_ovsdb::{DatabaseConfig, DatabaseEvent, TransactionId};
 use thalweg_packet::{Instant, standard as f};
-use thalweg_pipeline::{Action, Actions, Change, Operation, Subfield};
+use thalweg_pipeline::{Action, Actions, Change, OVS_COMPARED, Operation, Subfield};
 use thalweg_switch::{Interrupter, Switch, SwitchConfig};
 
 use crate::bridges::{Bridges, Complaint, Dummies, STATIONS_MAX};
@@ -137,13 +137,9 @@ fn serve(daemon: &mut Daemon, process: &mut Process) {
     daemon.stop();
 }
 
-/// Actions that read the fields which a datapath's flows always show, so that keys have them.
+/// Actions that read what a datapath's flows show also if no rule does, so that keys have it.
 fn shown_fields() -> Actions {
-    let fields = [(f::ETH_TYPE, 16), (f::IP_FRAG, 2), (f::VLAN_TCI, 16)];
-    fields
-        .into_iter()
-        .map(|(field, width)| Action::Push(Subfield::whole(field, width)))
-        .collect()
+    [Action::Push(Subfield::whole(f::VLAN_TCI, 16))].into()
 }
 
 impl Daemon {
@@ -165,6 +161,7 @@ impl Daemon {
         config.pipeline.bridges = true;
         // Each bridge has a limit of its own, and no more than half of this.
         config.pipeline.stations = 2 * STATIONS_MAX;
+        config.pipeline.compared = OVS_COMPARED;
         let foreseen = Change::one(Operation::Foresee(shown_fields()));
         let started = Switch::start_with(config, Vec::new(), &foreseen);
         let switch = started.map_err(|error| error.to_string())?;

@@ -174,6 +174,9 @@ impl<'a, O: Observer> Walk<'a, O> {
         state.hides_bridge = pipeline.config.bridges;
         // A packet on another pass must never match a cached continuation.
         state.read(f::RECIRC_ID);
+        for field in pipeline.config.compared {
+            state.read(*field);
+        }
         // The cache owns this number; rules must not match on it.
         state.write(f::RECIRC_ID, 0, u32::MAX.into());
         state.written_words = 0;
@@ -358,7 +361,9 @@ impl<'a, O: Observer> Walk<'a, O> {
                 self.tell_missed(table, false);
                 None
             }
-            Miss::Controller => {
+            Miss::Continue if table.number() < LAST_TABLE => Some(TableId(table.0 + 1)),
+            // No table is left to go on with.
+            Miss::Controller | Miss::Continue => {
                 self.tell_missed(table, true);
                 let sender = self.sender(table);
                 self.emit(Effect::Controller {
@@ -368,11 +373,6 @@ impl<'a, O: Observer> Walk<'a, O> {
                     userdata: Box::default(),
                     sender,
                 });
-                None
-            }
-            Miss::Continue if table.number() < LAST_TABLE => Some(TableId(table.0 + 1)),
-            Miss::Continue => {
-                self.tell_missed(table, false);
                 None
             }
         }

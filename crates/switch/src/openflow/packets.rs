@@ -61,7 +61,11 @@ pub(super) fn event_of(
             buffer: None,
             reason: notice.reason.number(),
             table: Some(sender.map_or(0, |sender| sender.table.number())),
-            cookie: sender.and_then(|sender| sender.cookie),
+            cookie: match notice.reason {
+                // Open vSwitch has a rule for it, with this cookie.
+                PacketInReason::TableMiss => Some(0),
+                _ => sender.and_then(|sender| sender.cookie),
+            },
             metadata: Match { conditions },
             userdata: Bytes::from(notice.userdata.to_vec()),
             continuation: None,
