@@ -1,9 +1,10 @@
-//! `cargo xtask controllers`: runs real controllers of P4Runtime and OpenFlow against a running
-//! switch.
+//! `cargo xtask controllers`: runs real controllers of P4Runtime and OpenFlow, and products that
+//! bring their own, against a running switch.
 //!
-//! Each controller is a Python program beside the tests of `control`. It has its own
-//! environment in the build folder, into which pip installs pinned requirements. It runs in
-//! its own network namespace, because it creates interfaces, and starts the switch itself.
+//! Each is driven by a Python program beside the tests of `control`, with its own environment
+//! in the build folder, into which pip installs pinned requirements. It has namespaces of its
+//! own for the network, mounts and processes, because it creates interfaces and uses the
+//! machine's paths; what it leaves running ends with them. It starts the switch itself.
 
 use std::process::Command;
 
@@ -19,7 +20,7 @@ struct Controller {
     requirements: &'static [&'static str],
 }
 
-const CONTROLLERS: [Controller; 3] = [
+const CONTROLLERS: [Controller; 4] = [
     Controller {
         script: "faucet_controller.py",
         requirements: &["faucet==1.10.12"],
@@ -29,9 +30,26 @@ const CONTROLLERS: [Controller; 3] = [
         requirements: &["finsy==0.30.0"],
     },
     Controller {
+        script: "mininet_controller.py",
+        // The last version of os-ken that has its example applications.
+        requirements: &["os-ken==1.4.1", "eventlet==0.41.3"],
+    },
+    Controller {
         script: "shell_controller.py",
         requirements: &["p4runtime-shell==0.0.6", "protobuf<3.21"],
     },
+];
+
+/// Seconds after which a script is ended: far more than any needs.
+const PATIENCE_S: &str = "600";
+/// The namespaces that a script gets.
+const NAMESPACES: [&str; 6] = [
+    "--net",
+    "--mount",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
 ];
 
 /// The folder of the scripts.
@@ -47,6 +65,7 @@ pub fn run(workspace: &Workspace, is_built: bool) -> anyhow::Result<bool> {
     if !packages::is_root()? {
         bail!("controllers need root, for network namespaces and interfaces");
     }
+    packages::ensure_clients()?;
     let build = ["build", "--profile", "tested", "--package", "thalweg"];
     if !is_built && !succeeds(workspace.cargo(&build))? {
         return Ok(false);
@@ -58,8 +77,9 @@ pub fn run(workspace: &Workspace, is_built: bool) -> anyhow::Result<bool> {
         let name = controller.script.trim_end_matches(".py");
         let environment = folder.join("peers").join(name);
         packages::ensure_environment(&environment, controller.requirements)?;
-        let mut command = Command::new("unshare");
-        command.arg("--net").arg(environment.join("bin/python"));
+        let mut command = Command::new("timeout");
+        command.args(["--kill-after=10", PATIENCE_S, "unshare"]);
+        command.args(NAMESPACES).arg(environment.join("bin/python"));
         command.arg(workspace.root.join(SCRIPTS).join(controller.script));
         command.arg(&program).arg(workspace.root.join(PROGRAMS));
         command.env("PYTHONDONTWRITEBYTECODE", "1");

@@ -50,7 +50,7 @@ enum Command {
     },
     /// Run Open vSwitch's own tests on the daemon, in ovs-vswitchd's place.
     Autotest(autotest::Arguments),
-    /// Run real controllers, of P4Runtime and OpenFlow, against a running switch.
+    /// Run real controllers of P4Runtime and OpenFlow, and mininet, against a running switch.
     Controllers,
     /// Run os-ken's switch tests of OpenFlow 1.3 against a running switch.
     SwitchTests,

@@ -1,7 +1,7 @@
 """Faucet as the OpenFlow controller of a running switch: VLANs, routing, an ACL, and its restart.
 
-Four hosts, each in a network namespace, ping each other through `thalweg run`. Called as
-`finsy_controller.py` is.
+Four hosts, each in a network namespace, ping each other: first through `thalweg run`, then
+through a bridge of the daemon in ovs-vswitchd's place. Called as `finsy_controller.py` is.
 """
 
 import os
@@ -10,7 +10,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Iterator
+
+from running_daemon import Daemon, call, prepare_folders
 
 FAUCET = """
 vlans:
@@ -46,10 +50,6 @@ ADDRESSES = {1: "10.0.100.1", 2: "10.0.100.2", 3: "10.0.200.3", 4: "10.0.200.4"}
 CUT_OFF = {(2, 4), (4, 2)}
 # How long Faucet may take to start, to connect, and to find hosts.
 PATIENCE_S = 60
-
-
-def call(*words: str) -> None:
-    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
 
 
 class Host:
@@ -97,6 +97,8 @@ class Host:
         return False
 
     def end(self) -> None:
+        # The namespace's end, which would delete it too, comes later.
+        call("ip", "link", "delete", f"p{self.number}")
         self.process.stdin.close()
         self.process.wait()
 
@@ -146,28 +148,59 @@ def drive(folder: Path, hosts: dict[int, Host]) -> None:
         faucet.wait()
 
 
-def main() -> None:
-    call("ip", "link", "set", "lo", "up")
+@contextmanager
+def running_switch(folder: Path) -> Iterator[None]:
+    """`thalweg run`, with a port for each host."""
+    ports = "".join(PORT.format(number) for number in ADDRESSES)
+    (folder / "br0.toml").write_text(SWITCH + ports)
+    switch = subprocess.Popen([sys.argv[1], "run", folder / "br0.toml"])
+    try:
+        yield
+    finally:
+        switch.terminate()
+        assert switch.wait() == 0
+
+
+@contextmanager
+def bridge(_: Path) -> Iterator[None]:
+    """The same as a bridge of the daemon."""
+    with Daemon(sys.argv[1]) as daemon:
+        words = ["add-br", "br0", "--", "set", "Bridge", "br0", "fail_mode=secure",
+                 "other_config:datapath-id=0000000000000001"]
+        for number in ADDRESSES:
+            words += ["--", "add-port", "br0", f"p{number}",
+                      "--", "set", "Interface", f"p{number}", f"ofport_request={number}"]
+        words += ["--", "set-controller", "br0", "tcp:127.0.0.1:6653",
+                  "--", "set", "Controller", "br0", "max_backoff=1000"]
+        call("ovs-vsctl", "--timeout=20", *words)
+        yield
+        assert not daemon.complaints(), daemon.complaints()
+        call("ovs-vsctl", "--timeout=20", "del-br", "br0")
+
+
+def drive_through(switch, name: str) -> None:
     hosts = {number: Host(number) for number in ADDRESSES}
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         (folder / "faucet.yaml").write_text(FAUCET)
-        ports = "".join(PORT.format(number) for number in hosts)
-        (folder / "br0.toml").write_text(SWITCH + ports)
-        switch = subprocess.Popen([sys.argv[1], "run", folder / "br0.toml"])
         try:
-            drive(folder, hosts)
+            with switch(folder):
+                drive(folder, hosts)
         except BaseException:
             for log in sorted(folder.glob("*.log")) + [folder / "faucet.out"]:
                 if log.exists():
                     print(f"--- {log.name}", *log.read_text().splitlines()[-40:], sep="\n")
             raise
         finally:
-            switch.terminate()
-            assert switch.wait() == 0
             for host in hosts.values():
                 host.end()
-    print("faucet: two VLANs, routing, an ACL; its restart")
+    print(f"faucet through {name}: two VLANs, routing, an ACL; its restart")
+
+
+def main() -> None:
+    prepare_folders()
+    drive_through(running_switch, "`thalweg run`")
+    drive_through(bridge, "the daemon")
 
 
 main()
