@@ -25,6 +25,10 @@ pub struct MegaflowConfig {
     pub masks: usize,
     /// How an entry is found.
     pub classifier: MegaflowClassifier,
+    /// Whether entries compare whole keys instead of what their walks examined.
+    pub is_exact: bool,
+    /// Bytes kept of the packet for which an entry was made, for reports.
+    pub sample_bytes: usize,
 }
 
 /// How the wildcard cache finds a packet's entry.
@@ -190,6 +194,8 @@ impl Default for Config {
                 bytes: 256 << 20,
                 masks: 1_024,
                 classifier: MegaflowClassifier::Auto,
+                is_exact: false,
+                sample_bytes: 0,
             },
             maintainer: MaintainerKind::Incremental,
             slice: 8,
@@ -232,6 +238,9 @@ pub(crate) const MAX_ENTRIES: usize = 1 << 28;
 /// Bytes of a flow in the exact-match cache, whose key takes at least one cache line.
 const FLOW_BYTES: u64 = 16 + 64;
 
+/// Most entries of a wildcard cache: a learned index numbers them like a classifier its rules.
+pub const MEGAFLOWS_MAX: usize = RULES_MAX;
+
 impl Config {
     /// Least bytes of a new datapath: those of its exact-match cache.
     pub fn bytes_at_start(&self) -> u64 {
@@ -241,8 +250,7 @@ impl Config {
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let sizes = [
             (self.microflow.entries, MAX_ENTRIES),
-            // A learned index numbers entries like a classifier numbers its rules.
-            (self.megaflow.entries, RULES_MAX),
+            (self.megaflow.entries, MEGAFLOWS_MAX),
         ];
         if let Some((entries, most)) = sizes.into_iter().find(|(entries, most)| entries > most) {
             return Err(ConfigError::TooManyEntries { entries, most });

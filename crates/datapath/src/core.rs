@@ -40,6 +40,7 @@ use crate::record::Record;
 use crate::scratch::Scratch;
 use crate::statistics::{EvictReason, RefuseReason, Statistics};
 use crate::thrift::Thrift;
+use crate::watch::UpcallWatch;
 
 /// How often one packet and its copies may be parsed and looked up.
 const MAX_PASSES: u32 = thalweg_pipeline::MAX_PASSES as u32;
@@ -109,6 +110,8 @@ pub(crate) struct Core<const W: usize> {
     pub(crate) thrift: Thrift,
     /// Entries that lost their slot within the burst.
     pub(crate) leaving: Vec<(EntryId, u32, EvictReason)>,
+    /// Reports of upcalls, if they are watched.
+    pub(crate) watch: Option<UpcallWatch>,
     recirculating: Vec<(Ticket, Packet)>,
 }
 
@@ -175,6 +178,7 @@ impl<const W: usize> Core<W> {
             scratch: Scratch::default(),
             thrift: Thrift::default(),
             leaving: Vec::new(),
+            watch: None,
             recirculating: Vec::new(),
             config: config.clone(),
         }
@@ -452,7 +456,9 @@ impl<const W: usize> Core<W> {
                     self.statistics.upcalls += 1;
                     let hash = burst.hashes[index];
                     let bytes = packet.original_len() as u32;
-                    self.upcall(key, Arrival { port, hash, bytes }, now, &pipeline)
+                    let answer = self.upcall(key, Arrival { port, hash, bytes }, now, &pipeline);
+                    self.note_upcall(packet, key, &answer);
+                    answer
                 }
             };
             match answer {
@@ -536,7 +542,8 @@ impl<const W: usize> Core<W> {
     /// Bytes of entries and their index, as the limit counts them.
     pub(crate) fn used_bytes(&self) -> usize {
         // A slot of a half-full sub-table takes 16 bytes.
-        self.entries.len() * (Entries::<W>::bytes_each() + 16) + self.list_bytes
+        let each = Entries::<W>::bytes_each() + 16 + self.config.megaflow.sample_bytes;
+        self.entries.len() * each + self.list_bytes
     }
 
     /// Removes an entry from the caches; keeps its counts.

@@ -6,10 +6,10 @@ use thalweg_classifier::Version;
 use thalweg_packet::{Instant, MAX_WORDS, Packet};
 use thalweg_pipeline::{Counters, Delta, Outbox, Pipeline, RuleId};
 
-use crate::config::{Config, ConfigError, Mode};
+use crate::config::{Config, ConfigError, MEGAFLOWS_MAX, Mode};
 use crate::core::Core;
 use crate::dependency::{Findings, Index, TraversalView};
-use crate::entry::{Credit, EntryId, Program};
+use crate::entry::{Credit, EntryId};
 use crate::gate::Gate;
 use crate::history::LastRepair;
 use crate::ledger::Ledger;
@@ -105,6 +105,8 @@ pub struct EntryView {
     pub first_bytes: u32,
     /// When it was last used.
     pub used_at: Instant,
+    /// The beginning of the packet for which it was made; empty if none is kept.
+    pub sample: Vec<u8>,
     /// Whether packets of some port are searched under its mask; otherwise only a walk finds
     /// it.
     pub is_searched: bool,
@@ -265,7 +267,7 @@ impl Datapath {
     /// Empties the caches and takes the pipeline's version and layout.
     pub fn start_over(&mut self, pipeline: &Pipeline) -> Work {
         let mut evicted = 0;
-        let (ledger, statistics) = with_core!(&mut self.core, core => {
+        let (ledger, statistics, watch) = with_core!(&mut self.core, core => {
             let ids: Vec<EntryId> = core.entries.ids().collect();
             for id in ids {
                 core.evict(id, EvictReason::Flushed);
@@ -273,12 +275,14 @@ impl Datapath {
                 evicted += 1;
             }
             core.tally.settle(&mut core.ledger);
-            (std::mem::take(&mut core.ledger), std::mem::take(&mut core.statistics))
+            let ledger = std::mem::take(&mut core.ledger);
+            (ledger, std::mem::take(&mut core.statistics), core.watch.take())
         });
         self.core = Width::new(&self.config, pipeline, self.index());
         with_core!(&mut self.core, core => {
             core.ledger_before = ledger;
             core.statistics = statistics;
+            core.watch = watch;
         });
         Work {
             examined: evicted,
@@ -296,6 +300,22 @@ impl Datapath {
         );
         self.start_over(pipeline);
         self.take_ledger_before()
+    }
+
+    /// Sets whether entries compare whole keys instead of what their walks examined, and
+    /// empties the caches; returns what their entries had counted, to be settled with the
+    /// pipeline. No change may be under way.
+    pub fn set_exact(&mut self, is_exact: bool, pipeline: &Pipeline) -> Ledger {
+        self.config.megaflow.is_exact = is_exact;
+        self.flush(pipeline)
+    }
+
+    /// Sets the most entries of the wildcard cache, at most [`MEGAFLOWS_MAX`]. Those beyond it
+    /// are evicted after the next burst.
+    pub fn limit_megaflows(&mut self, entries: usize) {
+        let entries = entries.min(MEGAFLOWS_MAX);
+        self.config.megaflow.entries = entries;
+        with_core!(&mut self.core, core => core.config.megaflow.entries = entries);
     }
 
     /// Takes all that entries have counted since the last call, to be settled with the
@@ -440,14 +460,7 @@ impl<const W: usize> Core<W> {
     fn view(&self, id: EntryId) -> EntryView {
         let entry = self.entries.get(id);
         let ingress = self.layout.ingress_words();
-        let effects = match &entry.program {
-            Program::Drop(reason) => vec![thalweg_pipeline::Effect::Drop {
-                reason: *reason,
-                copies: 1,
-            }],
-            Program::Send(port) => vec![thalweg_pipeline::Effect::Output(*port)],
-            Program::Run(effects) => effects.to_vec(),
-        };
+        let effects = entry.program.effects();
         let lifetime = self.entries.lifetime(id);
         let mut counted = lifetime.taken;
         counted.add(entry.counters);
@@ -461,6 +474,7 @@ impl<const W: usize> Core<W> {
             rules: Credit::rules(&entry.credits).collect(),
             counters: entry.counters,
             used_at: entry.used_at,
+            sample: self.entries.sample(id).to_vec(),
             is_searched: self.megaflow.is_searched(entry.subtable),
             last_repair: self.histories.get(id),
         }

@@ -111,6 +111,18 @@ impl Program {
         }
     }
 
+    /// Its effects, as a list.
+    pub(crate) fn effects(&self) -> Vec<Effect> {
+        match self {
+            Program::Drop(reason) => vec![Effect::Drop {
+                reason: *reason,
+                copies: 1,
+            }],
+            Program::Send(port) => vec![Effect::Output(*port)],
+            Program::Run(effects) => effects.to_vec(),
+        }
+    }
+
     /// Runs the program on a packet.
     #[inline]
     pub(crate) fn run(
@@ -197,6 +209,8 @@ pub(crate) struct Entries<const W: usize> {
     hot: Vec<Entry>,
     keys: Vec<[u64; W]>,
     lifetimes: Vec<Lifetime>,
+    /// The beginnings of the packets for which entries were made; empty if none is kept.
+    samples: Vec<Box<[u8]>>,
     free: Vec<EntryId>,
     /// The position of the second-chance hand.
     hand: usize,
@@ -213,6 +227,7 @@ impl<const W: usize> Entries<W> {
             hot: Vec::new(),
             keys: Vec::new(),
             lifetimes: Vec::new(),
+            samples: Vec::new(),
             free: Vec::new(),
             hand: 0,
             count: 0,
@@ -329,6 +344,27 @@ impl<const W: usize> Entries<W> {
         self.lifetimes[id.0 as usize]
     }
 
+    /// Whether no packet was counted for an entry yet.
+    pub(crate) fn is_unused(&self, id: EntryId) -> bool {
+        let counted = self.lifetime(id).taken.packets + self.get(id).counters.packets;
+        counted == 0
+    }
+
+    /// The beginning of the packet for which an entry was made; empty if it is not kept.
+    pub(crate) fn sample(&self, id: EntryId) -> &[u8] {
+        let sample = self.samples.get(id.0 as usize);
+        sample.map_or(&[], |sample| sample)
+    }
+
+    /// Keeps the beginning of the packet for which an entry was made.
+    pub(crate) fn keep_sample(&mut self, id: EntryId, bytes: &[u8]) {
+        let place = id.0 as usize;
+        if self.samples.len() <= place {
+            self.samples.resize_with(self.hot.len(), Box::default);
+        }
+        self.samples[place] = bytes.into();
+    }
+
     /// Adds an entry made for a packet of `first_bytes` bytes, with a new generation.
     pub(crate) fn insert(&mut self, key: [u64; W], mut entry: Entry, first_bytes: u32) -> EntryId {
         self.count += 1;
@@ -372,6 +408,9 @@ impl<const W: usize> Entries<W> {
             mark: Mark::Unmarked,
         };
         let entry = std::mem::replace(hot, empty);
+        if let Some(sample) = self.samples.get_mut(id.0 as usize) {
+            *sample = Box::default();
+        }
         self.free.push(id);
         self.count -= 1;
         entry
@@ -410,6 +449,12 @@ impl<const W: usize> Entries<W> {
         self.hot.capacity() * std::mem::size_of::<Entry>()
             + self.keys.capacity() * std::mem::size_of::<[u64; W]>()
             + self.lifetimes.capacity() * std::mem::size_of::<Lifetime>()
+            + self.samples.capacity() * std::mem::size_of::<Box<[u8]>>()
+            + self
+                .samples
+                .iter()
+                .map(|sample| sample.len())
+                .sum::<usize>()
             + self.free.capacity() * std::mem::size_of::<EntryId>()
     }
 

@@ -42,9 +42,10 @@ mod sync;
 mod thrift;
 mod training;
 mod upcall;
+mod watch;
 
 pub use config::{
-    Config, ConfigError, MegaflowClassifier, MegaflowConfig, MicroflowConfig, Mode,
+    Config, ConfigError, MEGAFLOWS_MAX, MegaflowClassifier, MegaflowConfig, MicroflowConfig, Mode,
     UnknownMegaflowClassifier, UnknownMode,
 };
 pub use datapath::{Datapath, EntryView, Progress};
@@ -63,3 +64,4 @@ pub use statistics::{CacheCounters, EvictReason, LookupCounters, RefuseReason, S
 pub use thalweg_classifier::LearnedStatistics;
 pub use thalweg_classifier::{BuiltIndex, IndexJob, Tending};
 pub use training::CacheOwner;
+pub use watch::{UpcallEntry, UpcallReport};

@@ -139,7 +139,7 @@ impl<const W: usize> Core<W> {
             read,
             ..
         } = content;
-        mask.resize(W, 0);
+        self.finish_mask(&mut mask);
         let Some(mut subtable) = self.subtable_of_new(&mask) else {
             let program = Program::of(effects.into_list(), Into::into);
             return Answer::Once(program, credits.into_list());
@@ -195,6 +195,15 @@ impl<const W: usize> Core<W> {
         let trace = read.and_then(|(trace, known)| self.record.set(id, trace, known));
         if let Some(trace) = trace {
             self.walker.recycle(trace, mask, Vec::new());
+        }
+    }
+
+    /// Makes a walk's mask that of an entry: as many words as keys have here, and all bits if
+    /// entries compare whole keys.
+    pub(crate) fn finish_mask(&self, mask: &mut Vec<u64>) {
+        mask.resize(W, 0);
+        if self.config.megaflow.is_exact {
+            mask.copy_from_slice(&self.exact_mask());
         }
     }
 

@@ -435,6 +435,7 @@ impl Switch {
                 }
             }
             News::IndexJob(worker, job) => self.trainer.take_on(worker, *job),
+            News::Upcalls(reports, lost) => self.upcalls.note(reports, lost),
             News::Attention => {}
         }
     }

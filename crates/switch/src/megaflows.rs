@@ -3,6 +3,7 @@
 //! 1. Entries of the same region are one: workers answer the same, each for its ports.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use thalweg_datapath::EntryView;
@@ -39,6 +40,10 @@ pub struct MegaflowReport {
     pub counters: Counters,
     /// The last of these packets; `None` if there was none.
     pub used_at: Option<Instant>,
+    /// The beginning of the packet for which it was made; empty if none is kept.
+    pub sample: Vec<u8>,
+    /// The length of that packet.
+    pub sample_length: usize,
 }
 
 impl MegaflowReport {
@@ -51,9 +56,16 @@ impl MegaflowReport {
             key: view.key,
             mask: view.mask,
             effects: view.effects,
+            sample: view.sample,
+            sample_length: view.first_bytes as usize,
             used_at: (counters.packets > 0).then_some(view.used_at),
             counters,
         }
+    }
+
+    /// A number of its region.
+    pub fn identifier(&self) -> u128 {
+        megaflow_identifier(&self.key, &self.mask)
     }
 
     /// Adds the counts of another worker's entry. The packet for which that was made would have
@@ -64,6 +76,19 @@ impl MegaflowReport {
             self.used_at = self.used_at.max(Some(view.used_at));
         }
     }
+}
+
+/// A number of the region of an entry with this key and mask, the same in all workers.
+pub fn megaflow_identifier(key: &[u64], mask: &[u64]) -> u128 {
+    let halves = [1_u64, 2].map(|half| {
+        let mut hasher = DefaultHasher::new();
+        half.hash(&mut hasher);
+        for (key, mask) in key.iter().zip(mask) {
+            (key & mask, mask).hash(&mut hasher);
+        }
+        u128::from(hasher.finish())
+    });
+    halves[0] << 64 | halves[1]
 }
 
 /// The bits of the key that are compared, and the mask.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use thalweg_datapath::{
     BuiltIndex, CacheChoice, CacheOwner, EntryView, Findings, IndexJob, Ledger, Requests,
-    Statistics, Walks, Work,
+    Statistics, UpcallReport, Walks, Work,
 };
 use thalweg_io::{PortCounters, PortStatus};
 use thalweg_packet::{Instant, PortId};
@@ -39,6 +39,8 @@ pub(crate) enum Command {
     Report,
     /// Empty the caches, and report what they counted.
     Flush,
+    /// Change how the caches work.
+    Set(CacheSetting),
     /// Report the counts for these rules.
     Count(Arc<Vec<RuleId>>),
     /// Report the entries of its wildcard cache, at most this number.
@@ -55,6 +57,17 @@ pub(crate) enum Command {
     Install(Arc<BuiltIndex<CacheOwner>>),
     /// Send what others have left, report, and end.
     Stop,
+}
+
+/// A setting of a worker's caches.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CacheSetting {
+    /// Whether entries compare whole keys; empties the caches, and reports what they counted.
+    Exact(bool),
+    /// The most entries of the wildcard cache.
+    Limit(usize),
+    /// Whether upcalls are reported.
+    Watch(bool),
 }
 
 /// A worker's answer.
@@ -109,6 +122,8 @@ pub(crate) enum News {
     Learned(Vec<(Station, PortId)>),
     /// A port's state changed; the second field tells apart ports that had the same number.
     Port(PortId, u64, PortStatus),
+    /// Upcalls, and the number of those without a report.
+    Upcalls(Vec<UpcallReport>, u64),
     /// The worker's caches have a long job, to be done elsewhere.
     IndexJob(usize, Box<IndexJob<CacheOwner>>),
     /// Something needs attention: packets for the controller, or something known to a caller.

@@ -30,7 +30,7 @@ use thalweg_pipeline::{Delta, Outbox, Pipeline};
 use crate::clock::Clock;
 use crate::doorbell::Doorbell;
 use crate::exchange::Exchange;
-use crate::message::{Answer, Command, News, PacketIn, Report, Settled};
+use crate::message::{Answer, CacheSetting, Command, News, PacketIn, Report, Settled};
 use crate::ports::{Ports, Routes};
 use crate::recent::Recent;
 use crate::sync::{Mutex, Receiver, Sender};
@@ -94,6 +94,10 @@ pub(crate) struct RuleDuty {
     moving: Option<Arc<Delta>>,
     /// Where gathering for a requested report continues.
     reporting: Option<u32>,
+    /// Whether upcalls are reported.
+    is_watched: bool,
+    /// Upcalls whose reports had no room.
+    unreported: u64,
 }
 
 impl RuleDuty {
@@ -118,6 +122,8 @@ impl RuleDuty {
             leaving,
             moving: None,
             reporting: None,
+            is_watched: false,
+            unreported: 0,
         }
     }
 
@@ -280,6 +286,23 @@ impl RuleDuty {
         }
     }
 
+    /// Tells of upcalls; without room they wait, and the datapath counts those beyond its own.
+    fn tell_upcalls(&mut self) {
+        if self.channels.news.is_full() {
+            return;
+        }
+        let (reports, lost) = self.datapath.take_upcalls();
+        let lost = lost + std::mem::take(&mut self.unreported);
+        if reports.is_empty() && lost == 0 {
+            return;
+        }
+        if let Err(error) = self.channels.news.try_send(News::Upcalls(reports, lost))
+            && let News::Upcalls(reports, lost) = error.into_inner()
+        {
+            self.unreported = lost + reports.len() as u64;
+        }
+    }
+
     fn tell_controller(&mut self) {
         for (notice, packet) in self.outbox.to_controller.drain(..) {
             // A flood must not make us copy packets for nothing.
@@ -339,6 +362,7 @@ impl RuleDuty {
                 let ledger = self.datapath.flush(&self.shared.pipeline.read());
                 self.answer(Answer::Counted(ledger));
             }
+            Command::Set(setting) => self.set(setting),
             Command::Attach(place, port) => {
                 ports.attach(place, *port);
                 self.answer(Answer::Done);
@@ -369,6 +393,23 @@ impl RuleDuty {
             }
         }
         true
+    }
+
+    /// Changes how the caches work, and answers that.
+    fn set(&mut self, setting: CacheSetting) {
+        let mut answer = Answer::Done;
+        match setting {
+            CacheSetting::Exact(is_exact) => {
+                let pipeline = self.shared.pipeline.read();
+                answer = Answer::Counted(self.datapath.set_exact(is_exact, &pipeline));
+            }
+            CacheSetting::Limit(entries) => self.datapath.limit_megaflows(entries),
+            CacheSetting::Watch(is_watched) => {
+                self.datapath.watch_upcalls(is_watched);
+                self.is_watched = is_watched;
+            }
+        }
+        self.answer(answer);
     }
 
     /// Waits for the next command, and obeys it; returns false at the end.
@@ -518,6 +559,9 @@ impl Duty for RuleDuty {
         self.datapath
             .process(burst, now, pipeline, &mut self.outbox);
         self.empty_outbox(ports, now);
+        if self.is_watched {
+            self.tell_upcalls();
+        }
     }
 
     fn forward_others(&mut self, ports: &mut Ports, _: Instant) -> usize {

@@ -46,6 +46,7 @@ use crate::ports::{Attached, Routes, SwitchPort};
 use crate::rule_duty::{Channels, RuleDuty, Shared};
 use crate::sync::{JoinHandle, Mutex, Receiver, RwLockReadGuard, Sender, bounded, spawn};
 use crate::training::Trainer;
+use crate::upcalls::Upcalls;
 use crate::upkeep::Upkeep;
 use crate::v2p::{Node, V2pConfig, V2pError, V2pMap, lock};
 use crate::worker::Worker;
@@ -182,6 +183,8 @@ pub struct Switch {
     pub(crate) answers: Receiver<Answer>,
     pub(crate) news: Receiver<News>,
     pub(crate) upkeep: Upkeep,
+    /// What workers told of upcalls.
+    pub(crate) upcalls: Upcalls,
     /// Station moves for the next learning change.
     pub(crate) moves: Vec<MacMove>,
     pub(crate) next_learning: Instant,
@@ -275,6 +278,7 @@ impl Switch {
             answers,
             news,
             upkeep,
+            upcalls: Upcalls::new(&config.datapath),
             moves: Vec::new(),
             next_learning: Instant::ZERO,
             own_changes: 0,

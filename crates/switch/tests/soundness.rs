@@ -79,6 +79,11 @@ fn shapes() -> Vec<(RandomConfig, Config)> {
             shapes.push((random.clone(), engine.clone()));
         }
     }
+    for (random, mut engine) in tuple_space.iter().skip(2).take(2).cloned() {
+        engine.datapath.megaflow.is_exact = true;
+        engine.datapath.megaflow.sample_bytes = 40;
+        shapes.push((random, engine));
+    }
     for (random, mut engine) in tuple_space {
         engine.datapath.mode = Mode::ComputationalFlows;
         shapes.push((random, engine));

@@ -127,6 +127,13 @@ impl Bridges {
         found.map(|(name, interface)| (name.as_str(), interface))
     }
 
+    /// The bridge of a port, and its name.
+    pub(crate) fn of_port(&self, port: PortId) -> Option<(&str, &Bridge)> {
+        let id = BridgeId::of_port(port);
+        let found = self.by_name.iter().find(|(_, bridge)| bridge.id == id);
+        found.map(|(name, bridge)| (name.as_str(), bridge))
+    }
+
     /// How the controllers of all bridges are.
     pub(crate) fn controllers(&self) -> Vec<ControllerStatus> {
         let bridges = self.by_name.values();

@@ -18,6 +18,7 @@
 
 mod commands;
 mod configure;
+mod flows;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -51,6 +52,8 @@ const MEETING_ROUNDS: usize = 1_000;
 const LOCK: &str = "ovs_vswitchd";
 /// How often statistics are written if the database does not say.
 const STATISTICS_INTERVAL: Duration = Duration::from_secs(5);
+/// Bytes kept of the packet for which an entry was made: all headers, with IPv6 extensions.
+const SAMPLE_BYTES: usize = 160;
 /// Most packets of ports without a worker's attention, for each worker.
 const PACKETS: usize = 16_384;
 
@@ -70,6 +73,8 @@ pub(crate) struct Daemon {
     /// How often statistics are written, and when next.
     interval: Duration,
     next_statistics: Instant,
+    /// When flows are dumped into the log next.
+    next_dump: Instant,
     /// How often links had changed when they were written last.
     link_changes: u64,
     /// How the controllers of all bridges were when it was written last.
@@ -162,6 +167,8 @@ impl Daemon {
         // Each bridge has a limit of its own, and no more than half of this.
         config.pipeline.stations = 2 * STATIONS_MAX;
         config.pipeline.compared = OVS_COMPARED;
+        // Flows show all headers of the packet for which they were made.
+        config.datapath.megaflow.sample_bytes = SAMPLE_BYTES;
         let foreseen = Change::one(Operation::Foresee(shown_fields()));
         let started = Switch::start_with(config, Vec::new(), &foreseen);
         let switch = started.map_err(|error| error.to_string())?;
@@ -176,7 +183,7 @@ impl Daemon {
             Some(DummyLevel::System) => Dummies::System,
             Some(DummyLevel::All) => Dummies::All,
         };
-        Ok(Daemon {
+        let mut daemon = Daemon {
             switch,
             bridges: Bridges::new(dummies, run),
             log,
@@ -187,13 +194,16 @@ impl Daemon {
             followed: None,
             interval: STATISTICS_INTERVAL,
             next_statistics: Instant::ZERO,
+            next_dump: Instant::ZERO,
             link_changes: 0,
             controllers: Vec::new(),
             complaints: BTreeSet::new(),
             confined_to,
             is_ready: false,
             must_exit: false,
-        })
+        };
+        daemon.follow_log();
+        Ok(daemon)
     }
 
     /// The commands that it knows.
@@ -206,12 +216,15 @@ impl Daemon {
     /// One round of the loop; waits for at most [`NAP`] if nothing happens.
     pub(crate) fn round(&mut self) {
         self.switch.poll(NAP);
+        self.log_upcalls();
+        self.log_flows_in_time();
         self.follow_database();
     }
 
     /// The same without waiting.
     pub(crate) fn hurry(&mut self) {
         self.switch.poll(Duration::ZERO);
+        self.log_upcalls();
         self.follow_database();
     }
 

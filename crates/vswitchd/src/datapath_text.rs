@@ -49,6 +49,7 @@ mod scan;
 mod tests;
 
 pub use actions::{ActionWriter, DatapathActions};
+pub(crate) use attribute::header_fields;
 pub use compose::{FramePayload, compose, compose_exactly, frames_of};
 pub use dump::{FlowStatistics, dump_line};
 pub use error::{DatapathTextError, FrameArgumentError};

@@ -107,7 +107,8 @@ pub fn trace(
     Ok(answer(switch, &question))
 }
 
-fn full_layout(pipeline: &Pipeline) -> Layout {
+/// A layout of all fields.
+pub(crate) fn full_layout(pipeline: &Pipeline) -> Layout {
     let count = pipeline.fields().len() as u16;
     let all: BTreeSet<FieldId> = (0..count).map(FieldId).collect();
     Layout::new(pipeline.fields().clone(), &all).expect("all standard fields fit in a layout")

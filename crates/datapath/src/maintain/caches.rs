@@ -182,7 +182,7 @@ impl<const W: usize> Core<W> {
     /// Gives an entry new content.
     fn replace(&mut self, id: EntryId, mut content: Content) -> Outcome {
         self.statistics.walked_anew += u64::from(content.is_anew);
-        content.mask.resize(W, 0);
+        self.finish_mask(&mut content.mask);
         let former = self.entries.get(id).subtable;
         let subtable = match self.megaflow.mask(former) == content.mask {
             true => former,

@@ -47,6 +47,8 @@ impl Dummies {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DeviceKind {
     Dummy,
+    /// A dummy that has options for its queues; their packets are one queue's here.
+    DummyPmd,
     /// A dummy as an interface of the switch's own.
     DummyInternal,
     /// An interface of the machine.
@@ -70,7 +72,8 @@ impl DeviceKind {
         match kind {
             "patch" => Ok(DeviceKind::Patch),
             "internal" if is_dummy_datapath => Ok(DeviceKind::DummyInternal),
-            "dummy" | "dummy-pmd" if dummies >= Dummies::Named => Ok(DeviceKind::Dummy),
+            "dummy" if dummies >= Dummies::Named => Ok(DeviceKind::Dummy),
+            "dummy-pmd" if dummies >= Dummies::Named => Ok(DeviceKind::DummyPmd),
             "dummy-internal" if dummies >= Dummies::Named => Ok(DeviceKind::DummyInternal),
             "system" if dummies >= Dummies::System => Ok(DeviceKind::Dummy),
             "system" => Ok(DeviceKind::Socket),
@@ -86,6 +89,7 @@ impl DeviceKind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             DeviceKind::Dummy => "dummy",
+            DeviceKind::DummyPmd => "dummy-pmd",
             DeviceKind::DummyInternal => "dummy-internal",
             DeviceKind::Socket => "system",
             DeviceKind::Tap => "tap",
@@ -95,7 +99,10 @@ impl DeviceKind {
 
     /// Whether it is driven by hand.
     pub(crate) fn is_dummy(self) -> bool {
-        matches!(self, DeviceKind::Dummy | DeviceKind::DummyInternal)
+        matches!(
+            self,
+            DeviceKind::Dummy | DeviceKind::DummyPmd | DeviceKind::DummyInternal
+        )
     }
 }
 

@@ -174,9 +174,11 @@ fn read_bridge(
     let given_id = config.get("datapath-id");
     let datapath_id = given_id.and_then(hexadecimal);
     if let Some(text) = given_id.filter(|_| datapath_id.is_none()) {
-        complaints.add(format!(
-            "bridge {name}: datapath-id {text:?} is not 16 hexadecimal digits"
-        ));
+        // Open vSwitch says nothing of it, so it is no warning.
+        complaints.0.push(Complaint {
+            level: LogLevel::Info,
+            text: format!("bridge {name}: datapath-id {text:?} is not 16 hexadecimal digits"),
+        });
     }
     let given = config.get("hwaddr");
     let hwaddr = given.and_then(|text| text.parse().ok());

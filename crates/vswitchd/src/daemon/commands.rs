@@ -7,6 +7,7 @@ mod flows;
 mod process;
 mod stations;
 mod trace;
+mod upcalls;
 
 use super::Daemon;
 use crate::unixctl::{ControlCommand, ControlCommands, ControlRequest};
@@ -19,7 +20,7 @@ type Handler = fn(&mut Daemon, &[String]) -> Result<String, String>;
 type Entry = (ControlCommand, Handler);
 
 /// All commands but those of the log.
-const TABLES: [&[Entry]; 7] = [
+const TABLES: [&[Entry]; 8] = [
     coverage::COMMANDS,
     datapath::COMMANDS,
     dummy::COMMANDS,
@@ -27,6 +28,7 @@ const TABLES: [&[Entry]; 7] = [
     process::COMMANDS,
     stations::COMMANDS,
     trace::COMMANDS,
+    upcalls::COMMANDS,
 ];
 
 /// Makes the commands known.
@@ -40,6 +42,7 @@ pub(super) fn add_to(commands: &mut ControlCommands) {
 /// Carries out a command that is known.
 pub(super) fn handle(daemon: &mut Daemon, request: &ControlRequest) -> Result<String, String> {
     if let Some(answer) = daemon.log.handle(request) {
+        daemon.follow_log();
         return answer;
     }
     let mut entries = TABLES.into_iter().flatten();

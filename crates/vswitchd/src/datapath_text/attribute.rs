@@ -210,6 +210,28 @@ pub(super) const ATTRIBUTES: [&Attribute; 10] = [
     &ETHERNET, &IPV4, &IPV6, &TCP, &UDP, &SCTP, &ICMP, &ICMPV6, &ARP, &DISCOVERY,
 ];
 
+/// The fields of packets' headers that are written, and their widths.
+pub(crate) fn header_fields() -> impl Iterator<Item = (FieldId, u16)> {
+    let of_attributes = ATTRIBUTES.iter().flat_map(|attribute| attribute.members);
+    let parts = of_attributes.flat_map(|member| match member.part {
+        Part::Field(field, width) => vec![(field, width)],
+        Part::Service => vec![(f::IP_DSCP, 6), (f::IP_ECN, 2)],
+    });
+    let others = [
+        (f::ETH_TYPE, 16),
+        (f::VLAN_TCI, 16),
+        (f::VLAN_TCI_INNER, 16),
+        (f::TCP_FLAGS, 12),
+        (f::MPLS_LABEL, 20),
+        (f::MPLS_TC, 3),
+        (f::MPLS_BOS, 1),
+        (f::MPLS_TTL, 8),
+        (f::MPLS_LSE1, 32),
+        (f::MPLS_LSE2, 32),
+    ];
+    parts.chain(others)
+}
+
 /// Attributes that no key here can hold.
 pub(super) const FIELDLESS: [&str; 12] = [
     "skb_priority",

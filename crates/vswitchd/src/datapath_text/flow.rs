@@ -1,6 +1,6 @@
 //! A datapath flow: values of the standard fields, and a mask.
 
-use thalweg_packet::{FieldId, Layout, standard as f};
+use thalweg_packet::{FieldId, Headers, Layout, Receipt, standard as f};
 
 use super::attribute::{
     ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, is_arp, is_mpls, is_neighbor_discovery, is_tag, ones,
@@ -42,6 +42,8 @@ pub struct DatapathFlow {
     pub mask: FieldBits,
     /// EtherTypes of the outer and the inner tag; 0 where not known.
     pub tag_types: [u16; 2],
+    /// Whether it compares all that packets have.
+    pub is_exact: bool,
     /// The fields whose values are not known, one bit each.
     pub(super) unknown: u128,
 }
@@ -60,6 +62,7 @@ impl DatapathFlow {
             key: FieldBits::read_words(layout, key),
             mask: FieldBits::read_words(layout, mask),
             tag_types: [0; 2],
+            is_exact: false,
             unknown: unknown.fold(0, |bits, index| bits | 1 << index),
         };
         flow.cover();
@@ -79,6 +82,51 @@ impl DatapathFlow {
                 Some(found) => *tag_type = found,
                 None => break,
             }
+        }
+        self
+    }
+
+    /// The flow of one packet alone, given what it came with; `None` if it has no headers. Of a
+    /// packet of `length` bytes, `frame` may be the beginning, with all headers.
+    pub fn of_packet(
+        layout: &Layout,
+        frame: &[u8],
+        length: usize,
+        receipt: &Receipt,
+    ) -> Option<DatapathFlow> {
+        // A header may say that more follows than was kept.
+        let mut whole = frame.to_vec();
+        whole.resize(length.max(frame.len()), 0);
+        let headers = Headers::parse(&whole).ok()?;
+        let mut words = vec![0; layout.words()];
+        layout.extract(&whole, &headers, receipt, &mut words);
+        let flow = DatapathFlow {
+            key: FieldBits::read_words(layout, &words),
+            ..DatapathFlow::default()
+        };
+        Some(flow.with_tags_of(frame).exact())
+    }
+
+    /// The same flow, which compares all that its packet has.
+    #[must_use]
+    pub fn exact(mut self) -> DatapathFlow {
+        for (field, descriptor) in f::fields().iter().enumerate() {
+            self.mask.bits[field] = ones(descriptor.width_bits);
+        }
+        self.is_exact = true;
+        self
+    }
+
+    /// The same flow with the values that its key lacks, from a packet of it of `length` bytes
+    /// that begins with `frame`. They are shown and not compared.
+    #[must_use]
+    pub fn with_values_of(mut self, layout: &Layout, frame: &[u8], length: usize) -> DatapathFlow {
+        let receipt = Receipt::default();
+        if let Some(packet) = DatapathFlow::of_packet(layout, frame, length, &receipt) {
+            for index in (0..COUNT).filter(|index| self.unknown >> index & 1 == 1) {
+                self.key.bits[index] = packet.key.bits[index];
+            }
+            self.tag_types = packet.tag_types;
         }
         self
     }

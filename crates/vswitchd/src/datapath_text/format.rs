@@ -18,11 +18,22 @@ use super::attribute::{
 };
 use super::flow::{DatapathFlow, FieldBits};
 
+/// How much of a flow is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Extent {
+    /// What is compared.
+    Compared,
+    /// All, with masks.
+    Whole,
+    /// A packet's values, without masks.
+    Packet,
+}
+
 /// Writes flows.
 #[derive(Clone, Copy)]
 pub struct FlowWriter<'a> {
     ports: &'a dyn Fn(PortId) -> String,
-    is_verbose: bool,
+    extent: Extent,
 }
 
 impl<'a> FlowWriter<'a> {
@@ -30,14 +41,22 @@ impl<'a> FlowWriter<'a> {
     pub fn new(ports: &'a dyn Fn(PortId) -> String) -> FlowWriter<'a> {
         FlowWriter {
             ports,
-            is_verbose: false,
+            extent: Extent::Compared,
+        }
+    }
+
+    /// Writes a packet's values; the flow must be one that compares all.
+    pub fn packet(self) -> FlowWriter<'a> {
+        FlowWriter {
+            extent: Extent::Packet,
+            ..self
         }
     }
 
     /// Writes all that the flow's packets have, as `dpctl/dump-flows -m` does.
     pub fn verbose(self) -> FlowWriter<'a> {
         FlowWriter {
-            is_verbose: true,
+            extent: Extent::Whole,
             ..self
         }
     }
@@ -46,7 +65,8 @@ impl<'a> FlowWriter<'a> {
     pub fn write(&self, flow: &DatapathFlow) -> String {
         let mut attributes = Attributes {
             flow,
-            is_verbose: self.is_verbose,
+            extent: self.extent,
+            is_verbose: self.extent == Extent::Whole,
             text: String::new(),
         };
         attributes.metadata(self.ports);
@@ -55,9 +75,14 @@ impl<'a> FlowWriter<'a> {
     }
 }
 
+/// The state of a packet that no connection tracking has seen, as a flow compares it.
+const NO_CONNECTION: &str = "-new-est-rel-rpl-inv-trk-snat-dnat";
+
 /// The attributes of a flow, being written.
 struct Attributes<'a> {
     flow: &'a DatapathFlow,
+    extent: Extent,
+    /// Whether all is written.
     is_verbose: bool,
     text: String,
 }
@@ -71,10 +96,18 @@ impl Attributes<'_> {
         let _ = write!(self.text, "{name}({inside})");
     }
 
-    /// Writes attributes that no key here has: of their values, nothing is compared.
+    /// Writes attributes that no key here has: they are zero in every packet. Only a flow that
+    /// compares all compares them.
     fn fieldless(&mut self, names: &[&str]) {
-        if self.is_verbose {
-            names.iter().for_each(|name| self.push(name, "0/0"));
+        for name in names {
+            let inside = match (self.flow.is_exact, self.extent) {
+                (true, Extent::Whole) if *name == "ct_state" => "0/0xff",
+                (true, Extent::Compared) if *name == "ct_state" => NO_CONNECTION,
+                (true, _) => "0",
+                (false, Extent::Compared) => continue,
+                (false, _) => "0/0",
+            };
+            self.push(name, inside);
         }
     }
 

@@ -96,10 +96,12 @@ impl<'a> Scanner<'a> {
 
     /// Takes a number in C's notation.
     pub(super) fn number(&mut self) -> Option<u128> {
-        let (digits, radix) = match self.rest.as_bytes() {
-            [b'0', b'x' | b'X', digit, ..] if digit.is_ascii_hexdigit() => (&self.rest[2..], 16),
-            [b'0', ..] => (self.rest, 8),
-            _ => (self.rest, 10),
+        // White space before it is skipped, also a break of a line.
+        let text = self.rest.trim_start_matches([' ', '\t', '\r', '\n']);
+        let (digits, radix) = match text.as_bytes() {
+            [b'0', b'x' | b'X', digit, ..] if digit.is_ascii_hexdigit() => (&text[2..], 16),
+            [b'0', ..] => (text, 8),
+            _ => (text, 10),
         };
         let end = digits.find(|digit: char| !digit.is_digit(radix));
         let (digits, rest) = digits.split_at(end.unwrap_or(digits.len()));

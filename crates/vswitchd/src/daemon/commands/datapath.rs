@@ -20,14 +20,10 @@ pub(super) const COMMANDS: &[Entry] = &[
         list_datapaths,
     ),
     (ControlCommand::new("ofproto/list", "", 0, 0), list_bridges),
-    (
-        ControlCommand::new("upcall/disable-ufid", "", 0, 0),
-        disable_identifiers,
-    ),
 ];
 
 /// The datapaths of the bridges, by their types and names.
-fn datapaths(daemon: &Daemon) -> Vec<(String, &'static str)> {
+pub(super) fn datapaths(daemon: &Daemon) -> Vec<(String, &'static str)> {
     let bridges = daemon.bridges.by_name.values();
     let mut kinds: Vec<(String, &'static str)> = bridges
         .map(|bridge| datapath_of(&bridge.datapath_type))
@@ -36,11 +32,6 @@ fn datapaths(daemon: &Daemon) -> Vec<(String, &'static str)> {
     kinds.sort_unstable();
     kinds.dedup();
     kinds
-}
-
-/// Flows are never dumped by identifiers alone here, so there is nothing to turn off.
-fn disable_identifiers(_: &mut Daemon, _: &[String]) -> Result<String, String> {
-    Ok("Datapath dumping tersely using UFID disabled".to_owned())
 }
 
 /// The bridges of each datapath, with their ports.
@@ -66,9 +57,20 @@ fn show_ports(bridge: &Bridge, text: &mut String) {
         let (Some(number), Some(kind)) = (interface.number, interface.kind) else {
             continue;
         };
-        let peer = interface.wanted.options.get("peer");
-        let detail = match (kind, peer) {
+        let options = &interface.wanted.options;
+        let detail = match (kind, options.get("peer")) {
             (DeviceKind::Patch, Some(peer)) => format!(": peer={peer}"),
+            (DeviceKind::DummyPmd, _) => {
+                let queues = |name: &str| {
+                    let given = options.get(name).and_then(|text| text.parse::<u32>().ok());
+                    given.filter(|count| *count > 0).unwrap_or(1)
+                };
+                let (received, sent) = (queues("n_rxq"), queues("n_txq"));
+                format!(
+                    ": configured_rx_queues={received}, configured_tx_queues={sent}, \
+                     requested_rx_queues={received}, requested_tx_queues={sent}"
+                )
+            }
             _ => String::new(),
         };
         let in_datapath = interface.datapath_number;

@@ -1,20 +1,15 @@
 //! Commands that show the entries of the caches, as the flows of a datapath.
 
-use std::time::Duration;
-
-use thalweg_packet::{PortId, standard as f};
-use thalweg_pipeline::BridgeId;
-use thalweg_switch::MegaflowReport;
+use thalweg_ovsdb::Uuid;
+use thalweg_packet::standard as f;
+use thalweg_pipeline::{BridgeId, Match, text};
 
 use super::Entry;
 use super::datapath::is_datapath;
-use crate::bridges::Bridges;
+use crate::bridges::datapath_of;
 use crate::daemon::Daemon;
-use crate::datapath_text::{ActionWriter, DatapathFlow, FlowStatistics, FlowWriter, dump_line};
+use crate::daemon::flows::{ShownFlow, Style};
 use crate::unixctl::ControlCommand;
-
-/// Most entries shown of each worker.
-const ENTRIES_MAX: usize = 1_000_000;
 
 pub(super) const COMMANDS: &[Entry] = &[
     (
@@ -27,6 +22,10 @@ pub(super) const COMMANDS: &[Entry] = &[
         dump_datapath,
     ),
     (
+        ControlCommand::new("dpctl/get-flow", "[dp] ufid", 1, 4),
+        get_flow,
+    ),
+    (
         ControlCommand::new(
             "dpif/dump-flows",
             "[-m] [--names | --no-names] bridge",
@@ -37,46 +36,142 @@ pub(super) const COMMANDS: &[Entry] = &[
     ),
 ];
 
-/// How flows are shown.
-#[derive(Clone, Copy, Debug, Default)]
-struct Style {
-    is_verbose: bool,
-    shows_names: bool,
-}
-
 impl Style {
     /// Takes an option; false if it is none.
     fn take(&mut self, argument: &str) -> bool {
         match argument {
             "-m" | "--more" => self.is_verbose = true,
-            "--names" => self.shows_names = true,
-            "--no-names" => self.shows_names = false,
+            "--names" => self.shows_names = Some(true),
+            "--no-names" => self.shows_names = Some(false),
             _ => return false,
         }
         true
     }
 }
 
-fn dump_datapath(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
-    let mut style = Style::default();
-    for argument in arguments {
-        if style.take(argument) {
-            continue;
-        }
+/// Which flows are shown.
+#[derive(Debug, Default)]
+struct Selection {
+    /// The name of the datapath, with or without its type.
+    datapath: Option<String>,
+    filter: Option<Match>,
+    /// Whether flows of this datapath's kind are asked for at all.
+    is_empty: bool,
+}
+
+impl Selection {
+    fn take(&mut self, daemon: &Daemon, argument: &str) -> Result<(), String> {
         match argument.split_once('=') {
-            Some(("type", "ovs" | "all" | "non-offloaded")) => {}
-            Some((name @ ("filter" | "pmd" | "type"), value)) => {
-                return Err(format!("{name}={value} is not supported yet; leave it out"));
+            Some(("filter", text)) => {
+                let filter = text::parse_match(text);
+                let wrong = |error| format!("Failed to parse filter ({error})");
+                self.filter = Some(filter.map_err(wrong)?);
             }
-            _ if is_datapath(daemon, argument) => {}
+            Some(("type", kinds)) => {
+                let known = [
+                    ("ovs", true),
+                    ("all", true),
+                    ("non-offloaded", true),
+                    // No device does the datapath's work here.
+                    ("tc", false),
+                    ("dpdk", false),
+                    ("offloaded", false),
+                    ("partially-offloaded", false),
+                ];
+                self.is_empty = true;
+                for kind in kinds.split(',') {
+                    let found = known.iter().find(|(name, _)| *name == kind);
+                    let (_, has_flows) = found.ok_or_else(|| {
+                        format!("{kind}: there is no such type of flows; leave it out")
+                    })?;
+                    self.is_empty &= !has_flows;
+                }
+            }
+            Some(("pmd", core)) => {
+                let core: i32 = core.parse().map_err(|_| "pmd= takes a number")?;
+                // All flows are of the main thread, which has this number.
+                self.is_empty = core != -1;
+            }
+            _ if is_datapath(daemon, argument) => self.datapath = Some(argument.to_owned()),
             _ => return Err(format!("{argument}: there is no such datapath")),
         }
+        Ok(())
     }
-    let lines = lines(daemon, None, style);
+
+    /// Whether a flow is shown.
+    fn has(&self, daemon: &Daemon, shown: &ShownFlow) -> bool {
+        let is_of_datapath = self.datapath.as_ref().is_none_or(|name| {
+            let bridge = daemon.bridges.of_port(shown.in_port);
+            let datapath = bridge.map(|(_, bridge)| datapath_of(&bridge.datapath_type));
+            datapath.is_some_and(|(kind, own)| name == own || *name == format!("{kind}@{own}"))
+        });
+        is_of_datapath
+            && !self.is_empty
+            && self
+                .filter
+                .as_ref()
+                .is_none_or(|filter| meets(filter, daemon, shown))
+    }
+}
+
+/// Whether packets of a flow can meet a filter, in which ports have the datapath's numbers.
+fn meets(filter: &Match, daemon: &Daemon, shown: &ShownFlow) -> bool {
+    let number = daemon.bridges.port(shown.in_port);
+    let number = number.and_then(|(_, interface)| interface.datapath_number);
+    filter.terms().iter().all(|term| {
+        let value = match term.field {
+            f::IN_PORT => number.map_or(u128::MAX, u128::from),
+            field => shown.flow.key.get(field),
+        };
+        (value ^ term.value) & term.mask & shown.flow.mask.get(term.field) == 0
+    })
+}
+
+fn dump_datapath(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
+    let (mut style, mut selection) = (Style::default(), Selection::default());
+    for argument in arguments {
+        if !style.take(argument) {
+            selection.take(daemon, argument)?;
+        }
+    }
+    let flows = daemon.flows(style);
+    let flows = flows.iter().filter(|shown| selection.has(daemon, shown));
+    let lines: Vec<String> = flows.map(|shown| datapath_line(shown, style)).collect();
     Ok(match lines.is_empty() {
         true => String::new(),
         false => format!("flow-dump from the main thread:\n{}", lines.join("\n")),
     })
+}
+
+fn datapath_line(shown: &ShownFlow, style: Style) -> String {
+    match style.is_verbose {
+        false => shown.line(""),
+        true => format!("{}, {}", shown.identifier_text(), shown.line(", dp:ovs")),
+    }
+}
+
+/// The flow with an identifier.
+fn get_flow(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
+    let mut style = Style::default();
+    let rest: Vec<&String> = arguments
+        .iter()
+        .filter(|argument| !style.take(argument))
+        .collect();
+    let identifier = match rest[..] {
+        [identifier] => identifier,
+        [datapath, identifier] if is_datapath(daemon, datapath) => identifier,
+        [datapath, _] => return Err(format!("{datapath}: there is no such datapath")),
+        _ => return Err("give the identifier of one flow: ufid:...".to_owned()),
+    };
+    let digits = identifier.strip_prefix("ufid:").unwrap_or(identifier);
+    let number = Uuid::parse_str(digits);
+    let number = number.map_err(|_| format!("{identifier}: this is no identifier of a flow"))?;
+    let flows = daemon.flows(style);
+    let found = flows
+        .iter()
+        .find(|shown| shown.identifier == number.as_u128());
+    let found = found.ok_or("getting flow (No such file or directory)")?;
+    Ok(datapath_line(found, style))
 }
 
 fn dump_bridge(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
@@ -90,53 +185,15 @@ fn dump_bridge(daemon: &mut Daemon, arguments: &[String]) -> Result<String, Stri
     };
     let bridge = daemon.bridges.by_name.get(name);
     let id = bridge.ok_or("no such bridge")?.id;
-    Ok(lines(daemon, Some(id), style).join("\n"))
-}
-
-/// The flows of a bridge or of all, a line each.
-fn lines(daemon: &mut Daemon, bridge: Option<BridgeId>, style: Style) -> Vec<String> {
-    let flows = daemon.switch.megaflows(ENTRIES_MAX);
-    let bridges = &daemon.bridges;
-    let ports = |port| bridges.datapath_port(port, style.shows_names);
-    let mut writer = FlowWriter::new(&ports);
-    if style.is_verbose {
-        writer = writer.verbose();
-    }
-    let mut lines = Vec::new();
-    for entry in &flows.entries {
-        let mut flow = DatapathFlow::of_entry(&flows.layout, &entry.key, &entry.mask);
-        let in_port = PortId(flow.key.get(f::IN_PORT) as u32);
-        if bridge.is_some_and(|bridge| bridge != BridgeId::of_port(in_port)) {
-            continue;
-        }
-        let actions = actions_of(bridges, entry, &mut flow, style);
-        let unused_for: Option<Duration> = entry.used_at.map(|used| flows.now - used);
-        let statistics = FlowStatistics {
-            packets: entry.counters.packets,
-            bytes: entry.counters.bytes,
-            unused_for,
-            tcp_flags: 0,
-        };
-        lines.push(dump_line(&writer, &flow, &statistics, &actions));
-    }
-    lines
-}
-
-/// What is done with an entry's packets; the flow's mask covers what that needs.
-fn actions_of(
-    bridges: &Bridges,
-    entry: &MegaflowReport,
-    flow: &mut DatapathFlow,
-    style: Style,
-) -> String {
-    let ports = |port| bridges.datapath_port(port, style.shows_names);
-    let writer = ActionWriter {
-        ports: &ports,
-        recirculations: &|number| number,
-        senders: &|_| 0,
-    };
-    writer
-        .write_covering(&entry.effects, flow)
-        .installed()
-        .to_owned()
+    // Ports have names here where all is shown.
+    style.shows_names = style.shows_names.or(Some(style.is_verbose));
+    let flows = daemon.flows(style);
+    let flows = flows
+        .iter()
+        .filter(|shown| BridgeId::of_port(shown.in_port) == id);
+    let lines = flows.map(|shown| match style.is_verbose {
+        false => shown.line(""),
+        true => format!("{} {}", shown.identifier_text(), shown.line("")),
+    });
+    Ok(lines.collect::<Vec<_>>().join("\n"))
 }

@@ -73,6 +73,7 @@ fn show_memory(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
 fn wait(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
     daemon.hurry();
     daemon.switch.settle();
+    daemon.log_flows();
     Ok(String::new())
 }
 

@@ -62,7 +62,7 @@ fn answer(
 
 impl Bridges {
     /// A port as datapath flows have it: its number in the datapath, or its name.
-    pub(super) fn datapath_port(&self, port: PortId, shows_names: bool) -> String {
+    pub(in crate::daemon) fn datapath_port(&self, port: PortId, shows_names: bool) -> String {
         let found = self.port(port);
         let number = found.and_then(|(_, interface)| interface.datapath_number);
         match found {

@@ -1,9 +1,11 @@
 //! Flows become texts, and texts of Open vSwitch come back as they were.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use thalweg_packet::{FieldId, Layout, PortId, standard as f};
+use thalweg_packet::{FieldId, Layout, PortId, Receipt, standard as f};
 
 use super::reading::read;
 use crate::datapath_text::{
@@ -369,4 +371,72 @@ proptest! {
         let read = FlowReader::new(&same).with_masks().read(&verbose);
         prop_assert_eq!(read.map(|read| write(&read)), Ok(text), "{}", verbose);
     }
+}
+
+/// A TCP segment of 1,010 bytes, of which the headers are here.
+fn segment() -> Vec<u8> {
+    let mut frame = vec![0; 54];
+    frame[..12].copy_from_slice(&[0x50, 0x54, 0, 0, 0, 2, 0x50, 0x54, 0, 0, 0, 1]);
+    frame[12..24].copy_from_slice(&[8, 0, 0x45, 0, 0x03, 0xe4, 0, 0, 0, 0, 64, 6]);
+    frame[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+    frame[34..38].copy_from_slice(&[0, 8, 0, 9]);
+    (frame[46], frame[47]) = (0x50, 0x10);
+    frame
+}
+
+fn all_fields() -> Layout {
+    let fields = f::fields();
+    let all = (0..fields.len() as u16).map(FieldId).collect();
+    Layout::new(Arc::new(fields), &all).unwrap()
+}
+
+#[test]
+fn packets_are_written_without_masks_and_exact_flows_compare_all() {
+    let receipt = Receipt {
+        in_port: 1,
+        ..Receipt::default()
+    };
+    let flow = DatapathFlow::of_packet(&all_fields(), &segment(), 1_010, &receipt).unwrap();
+    let headers = "eth(src=50:54:00:00:00:01,dst=50:54:00:00:00:02),eth_type(0x0800),\
+                   ipv4(src=10.0.0.1,dst=10.0.0.2,proto=6,tos=0,ttl=64,frag=no),\
+                   tcp(src=8,dst=9),tcp_flags(ack)";
+    let text = |state: &str| {
+        format!(
+            "skb_priority(0),skb_mark(0),ct_state({state}),ct_zone(0),ct_mark(0),ct_label(0),\
+             recirc_id(0),dp_hash(0),in_port(1),packet_type(ns=0,id=0),{headers}"
+        )
+    };
+    let packet = FlowWriter::new(&number).packet().write(&flow);
+    assert_eq!(packet, text("0"));
+    assert_eq!(write(&flow), text("-new-est-rel-rpl-inv-trk-snat-dnat"));
+    assert_eq!(write_verbosely(&flow), text("0/0xff"));
+}
+
+#[test]
+fn what_a_key_lacks_is_shown_of_the_packet_and_not_compared() {
+    let used = BTreeSet::from([f::IN_PORT, f::ETH_TYPE, f::IP_FRAG]);
+    let layout = Layout::new(Arc::new(f::fields()), &used).unwrap();
+    let mut key = vec![0; layout.words()];
+    layout.set(&mut key, f::IN_PORT, 1);
+    layout.set(&mut key, f::ETH_TYPE, 0x0800);
+    let mask = vec![u64::MAX; layout.words()];
+    let flow = DatapathFlow::of_entry(&layout, &key, &mask);
+    let shown = flow
+        .clone()
+        .with_values_of(&all_fields(), &segment(), 1_010);
+    assert_eq!(write(&shown), write(&flow));
+    let text = write_verbosely(&shown);
+    assert!(text.contains("src=10.0.0.1/0.0.0.0,"), "{text}");
+    assert!(
+        text.ends_with("tcp(src=8/0,dst=9/0),tcp_flags(0/0)"),
+        "{text}"
+    );
+    // Bytes that are no frame add nothing.
+    assert_eq!(flow.clone().with_values_of(&all_fields(), &[0; 3], 3), flow);
+}
+
+#[test]
+fn white_space_before_a_number_is_skipped() {
+    let text = "in_port(1),eth_type(0x0800),ipv4(proto=\n1,frag=no),icmp(type= 8)";
+    assert_eq!(read(text), read(&text.replace(['\n', ' '], "")));
 }

@@ -1,0 +1,242 @@
+//! Entries of the caches as flows of a datapath: for commands, and for the log.
+//!
+//! Where the log wants messages of `dpif_netdev` at the level of debugging, each packet that no
+//! cache could answer is logged, with the entry that was made for it; those of `dpif` are about
+//! flows that are dumped.
+
+use std::time::Duration;
+
+use thalweg_ovsdb::Uuid;
+use thalweg_packet::{Layout, PortId, Receipt, standard as f};
+use thalweg_pipeline::Effect;
+use thalweg_switch::{UpcallReport, megaflow_identifier};
+
+use super::Daemon;
+use crate::bridges::{Bridges, datapath_of};
+use crate::datapath_text::{ActionWriter, DatapathFlow, FlowStatistics, FlowWriter};
+use crate::log::LogLimit;
+use crate::trace::full_layout;
+use crate::vlog::{LogLevel, modules};
+
+/// Most entries shown of each worker.
+const ENTRIES_MAX: usize = 1_000_000;
+
+/// Upcalls are logged up to this rate, as in Open vSwitch.
+static UPCALL_LIMIT: LogLimit = LogLimit::new(600, 600);
+/// The same for flows that are dumped.
+static DUMP_LIMIT: LogLimit = LogLimit::new(600, 600);
+
+/// How often flows are dumped into a log that wants it.
+const DUMP_INTERVAL: Duration = Duration::from_millis(500);
+
+/// How flows are shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Style {
+    pub(super) is_verbose: bool,
+    /// Whether ports are shown by their names; if that was asked.
+    pub(super) shows_names: Option<bool>,
+}
+
+/// A flow with its texts.
+#[derive(Debug)]
+pub(super) struct ShownFlow {
+    pub(super) in_port: PortId,
+    pub(super) flow: DatapathFlow,
+    pub(super) identifier: u128,
+    key: String,
+    statistics: FlowStatistics,
+    actions: String,
+}
+
+impl ShownFlow {
+    /// Its line; `detail` comes before the actions.
+    pub(super) fn line(&self, detail: &str) -> String {
+        let ShownFlow {
+            key,
+            statistics,
+            actions,
+            ..
+        } = self;
+        format!("{key}, {statistics}{detail}, actions:{actions}")
+    }
+
+    pub(super) fn identifier_text(&self) -> String {
+        identifier_text(self.identifier)
+    }
+}
+
+fn identifier_text(identifier: u128) -> String {
+    format!("ufid:{}", Uuid::from_u128(identifier))
+}
+
+impl Daemon {
+    /// The flows of all datapaths; they are logged, if the log wants that.
+    pub(super) fn flows(&mut self, style: Style) -> Vec<ShownFlow> {
+        let flows = self.read_flows(style);
+        if self.log.is_enabled(modules::DPIF, LogLevel::Debug) {
+            let whole = Style {
+                is_verbose: true,
+                ..Style::default()
+            };
+            for shown in self.read_flows(whole) {
+                let (kind, name) = self.datapath_name(shown.in_port);
+                self.log
+                    .write_limited(&DUMP_LIMIT, modules::DPIF, LogLevel::Debug, || {
+                        let identifier = shown.identifier_text();
+                        format!("{kind}@{name}: flow_dump {identifier} {}", shown.line(""))
+                    });
+            }
+        }
+        flows
+    }
+
+    /// Dumps all flows into the log, if it wants that.
+    pub(super) fn log_flows(&mut self) {
+        if self.log.is_enabled(modules::DPIF, LogLevel::Debug) {
+            self.flows(Style::default());
+        }
+    }
+
+    /// The same, now and then, as Open vSwitch's sweeps do.
+    pub(super) fn log_flows_in_time(&mut self) {
+        let now = self.switch.now();
+        if now >= self.next_dump {
+            self.next_dump = now + DUMP_INTERVAL;
+            self.log_flows();
+        }
+    }
+
+    fn read_flows(&mut self, style: Style) -> Vec<ShownFlow> {
+        let megaflows = self.switch.megaflows(ENTRIES_MAX);
+        let are_exact = self.switch.are_megaflows_exact();
+        let layout = full_layout(&self.switch.pipeline());
+        let bridges = &self.bridges;
+        let shows_names = style.shows_names.unwrap_or(false);
+        let ports = |port| bridges.datapath_port(port, shows_names);
+        let mut writer = FlowWriter::new(&ports);
+        if style.is_verbose {
+            writer = writer.verbose();
+        }
+        let flows = megaflows.entries.iter().map(|entry| {
+            let mut flow = DatapathFlow::of_entry(&megaflows.layout, &entry.key, &entry.mask);
+            let actions = actions_of(bridges, &entry.effects, &mut flow, shows_names);
+            let flow = finish(
+                flow,
+                &layout,
+                (&entry.sample, entry.sample_length),
+                are_exact,
+            );
+            let unused_for: Option<Duration> = entry.used_at.map(|used| megaflows.now - used);
+            ShownFlow {
+                in_port: PortId(flow.key.get(f::IN_PORT) as u32),
+                identifier: entry.identifier(),
+                key: writer.write(&flow),
+                statistics: FlowStatistics {
+                    packets: entry.counters.packets,
+                    bytes: entry.counters.bytes,
+                    unused_for,
+                    tcp_flags: 0,
+                },
+                flow,
+                actions,
+            }
+        });
+        flows.collect()
+    }
+
+    /// Has upcalls reported, or not, as the log wants.
+    pub(super) fn follow_log(&mut self) {
+        let is_watched = self.log.is_enabled(modules::DPIF_NETDEV, LogLevel::Debug);
+        self.switch.watch_upcalls(is_watched);
+    }
+
+    /// Logs the upcalls that were reported.
+    pub(super) fn log_upcalls(&mut self) {
+        let (reports, lost) = self.switch.take_upcalls();
+        if reports.is_empty() && lost == 0 {
+            return;
+        }
+        let layout = full_layout(&self.switch.pipeline());
+        for report in &reports {
+            self.log_upcall(report, &layout);
+        }
+        if lost > 0 {
+            self.log.write(modules::DPIF_NETDEV, LogLevel::Debug, || {
+                format!("{lost} more upcalls came too fast to be reported")
+            });
+        }
+    }
+
+    fn log_upcall(&self, report: &UpcallReport, layout: &Layout) {
+        let recirculation_id = report.layout.get(&report.key, f::RECIRC_ID).unwrap_or(0) as u32;
+        let receipt = Receipt {
+            in_port: report.in_port.0,
+            recirculation_id,
+            ..Receipt::default()
+        };
+        let ports = |port| self.bridges.datapath_port(port, false);
+        let log = |text: &dyn Fn() -> String| {
+            let (module, level) = (modules::DPIF_NETDEV, LogLevel::Debug);
+            self.log.write_limited(&UPCALL_LIMIT, module, level, text);
+        };
+        if let Some(packet) =
+            DatapathFlow::of_packet(layout, &report.frame, report.length, &receipt)
+        {
+            log(&|| {
+                let (_, name) = self.datapath_name(report.in_port);
+                let key = FlowWriter::new(&ports).packet().write(&packet);
+                let bytes = report.frame.iter().map(|byte| format!("{byte:02x}"));
+                format!("{name}: miss upcall:\n{key}\n{}", bytes.collect::<String>())
+            });
+        }
+        let Some(entry) = report.entry.as_ref().filter(|entry| entry.is_new) else {
+            return;
+        };
+        log(&|| {
+            let mut flow = DatapathFlow::of_entry(&report.layout, &report.key, &entry.mask);
+            let actions = actions_of(&self.bridges, &entry.effects, &mut flow, false);
+            let are_exact = self.switch.are_megaflows_exact();
+            let flow = finish(flow, layout, (&report.frame, report.length), are_exact);
+            let text = FlowWriter::new(&ports).write(&flow);
+            let identifier = identifier_text(megaflow_identifier(&report.key, &entry.mask));
+            format!("flow_add: {identifier} mega_{identifier} {text}, actions:{actions}")
+        });
+    }
+
+    /// The type and the name of the datapath of a port.
+    fn datapath_name(&self, port: PortId) -> (&str, &'static str) {
+        let bridge = self.bridges.of_port(port);
+        datapath_of(bridge.map_or("", |(_, bridge)| &bridge.datapath_type))
+    }
+}
+
+/// The flow as it is written: with the values that its entry does not know, from the packet for
+/// which it was made.
+fn finish(
+    flow: DatapathFlow,
+    layout: &Layout,
+    (frame, length): (&[u8], usize),
+    is_exact: bool,
+) -> DatapathFlow {
+    let flow = flow.with_values_of(layout, frame, length);
+    match is_exact {
+        true => flow.exact(),
+        false => flow,
+    }
+}
+
+/// What is done with an entry's packets; the flow's mask covers what that needs.
+fn actions_of(
+    bridges: &Bridges,
+    effects: &[Effect],
+    flow: &mut DatapathFlow,
+    shows_names: bool,
+) -> String {
+    let ports = |port| bridges.datapath_port(port, shows_names);
+    let writer = ActionWriter {
+        ports: &ports,
+        recirculations: &|number| number,
+        senders: &|_| 0,
+    };
+    writer.write_covering(effects, flow).installed().to_owned()
+}
