@@ -25,9 +25,20 @@ use neli::socket::synchronous::NlSocketHandle;
 use neli::utils::Groups;
 
 use crate::Error;
+use crate::sys::Interface;
 
 /// `RTNLGRP_LINK` of `linux/rtnetlink.h`.
 const LINK_GROUP: u32 = 1;
+
+/// Sets the MTU of an interface in this thread's network namespace.
+///
+/// # Errors
+/// If there is no such interface, or the kernel refuses.
+pub fn set_mtu(interface: &str, mtu_bytes: u32) -> Result<(), Error> {
+    let failed = |error| Error::from_system("setting the MTU", interface, "CAP_NET_ADMIN", error);
+    let found = Interface::find(interface).map_err(failed)?;
+    found.set_mtu(mtu_bytes).map_err(failed)
+}
 
 /// Waits until interfaces are created, deleted or renamed, or change their state.
 ///

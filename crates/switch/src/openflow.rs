@@ -88,13 +88,13 @@ impl Switch {
     /// Ends the plane of a bridge: its calls fail from then on. Rules and groups stay; packets
     /// without a rule are no longer sent to controllers, unless a message said so of a table.
     pub fn close_openflow(&mut self, bridge: BridgeId) {
-        let Some(desk) = self.desks.remove(bridge) else {
+        let Some(misses) = self.desks.remove(bridge) else {
             return;
         };
-        if desk.misses.others != Miss::Drop {
+        if misses.others != Miss::Drop {
             let misses = Misses {
                 others: Miss::Drop,
-                tables: desk.misses.tables,
+                ..misses
             };
             self.apply(&Change::one(Operation::SetMisses(bridge, misses.into())))
                 .expect("tables can do each");

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use thalweg_io::{BURST, Port, PortCounters, PortStatus};
 use thalweg_packet::PortId;
-use thalweg_pipeline::{BridgeId, Change};
+use thalweg_pipeline::{BridgeId, Change, Operation, Selector};
 
 use crate::message::{Answer, Command};
 use crate::ports::{Attached, Route, SwitchPort};
@@ -134,6 +134,7 @@ impl Switch {
     /// settings. Its plane ends. Its ports are closed when this returns.
     pub fn remove_bridge(&mut self, bridge: BridgeId) {
         self.close_openflow(bridge);
+        self.desks.forget(bridge);
         self.moves.retain(|moved| moved.station.bridge != bridge);
         self.upkeep.aging().remove_bridge(bridge);
         let pipeline = self.pipeline();
@@ -150,6 +151,18 @@ impl Switch {
         ports
             .iter()
             .for_each(|port| pipeline.reset_patch_counters(*port));
+    }
+
+    /// Ends all rules, groups and meters of a bridge, in one change.
+    pub fn clear_bridge(&mut self, bridge: BridgeId) {
+        let pipeline = self.pipeline();
+        let groups = pipeline.groups_of(bridge, pipeline.version());
+        let groups = groups.map(|group| Operation::DeleteGroup(group.id));
+        let rules = Operation::Delete(Selector::default().in_bridge(bridge));
+        let operations = std::iter::once(rules).chain(groups).collect();
+        drop(pipeline);
+        self.apply_own(&Change { operations }, &[]);
+        self.desks.forget_meters(bridge);
     }
 
     /// Closes the devices of ports that the pipeline has no more.

@@ -16,6 +16,7 @@ use thalweg_openflow::message::flow::{
 use thalweg_openflow::message::group::{
     ALL_BUCKETS, ALL_GROUPS, ANY_GROUP, Bucket, GroupCommand, GroupMod, GroupType, LAST_BUCKET,
 };
+use thalweg_openflow::message::meter::{MeterCommand, MeterConfig, MeterMod, flags};
 use thalweg_openflow::message::monitor::MonitorEvent;
 use thalweg_openflow::message::packet::PacketOut;
 use thalweg_openflow::message::port::{
@@ -284,7 +285,7 @@ fn statistics(plane: &mut OpenFlowPlane, port: PortNumber) -> Vec<PortStats> {
 fn port_events(plane: &mut OpenFlowPlane) -> Vec<(PortReason, u32, u32)> {
     let events = plane.events().into_iter();
     let told = events.filter_map(|event| match event {
-        Event::Port(told) => Some((told.reason, told.desc.number.0, told.desc.state)),
+        Event::Port(told, _) => Some((told.reason, told.desc.number.0, told.desc.state)),
         _ => None,
     });
     told.collect()
@@ -863,4 +864,49 @@ fn monitors_are_told_what_a_rule_did_before_and_that_an_addition_replaced_it() {
         [(MonitorEvent::Modified, to(2))]
     );
     assert_eq!(ask(FlowCommand::Delete, 0), [(MonitorEvent::Removed, None)]);
+}
+
+#[test]
+fn another_plane_of_a_bridge_finds_what_the_one_before_it_was_asked_for() {
+    let mut bench = Bench::start(1);
+    let meter = MeterConfig {
+        id: 3,
+        flags: flags::PKTPS,
+        bands: Vec::new(),
+    };
+    let addition = Asked::Meter(MeterMod {
+        command: MeterCommand::Add,
+        meter: meter.clone(),
+    });
+    for plane in [&mut bench.outer, &mut bench.inner] {
+        add(plane, in_port(1), vec![output(PortNumber(2))]);
+        change(
+            plane,
+            vec![addition.clone(), group(GroupCommand::Add, 5, 2)],
+        )
+        .expect("it is new");
+    }
+    let open = move |switch: &mut Switch| {
+        [OUTER, INNER].map(|bridge| {
+            switch.close_openflow(bridge);
+            switch.open_flow(bridge, OpenFlowIdentity::new(9, "again"))
+        })
+    };
+    let known = |plane: &mut OpenFlowPlane| {
+        let meters = match plane.read(Version::V15, &Request::MeterConfig(u32::MAX)) {
+            Ok(Reply::MeterConfig(meters)) => meters,
+            other => panic!("{other:?}"),
+        };
+        let groups = match plane.read(Version::V15, &Request::GroupDesc(ALL_GROUPS)) {
+            Ok(Reply::GroupDesc(groups)) => groups.len(),
+            other => panic!("{other:?}"),
+        };
+        (dump(plane).len(), groups, meters)
+    };
+    let [outer, inner] = &mut bench.with(open);
+    assert_eq!(known(outer), (1, 1, vec![meter.clone()]));
+    assert_eq!(known(inner), (1, 1, vec![meter.clone()]));
+    bench.with(|switch| switch.clear_bridge(INNER));
+    assert_eq!(known(outer), (1, 1, vec![meter]));
+    assert_eq!(known(inner), (0, 0, Vec::new()));
 }

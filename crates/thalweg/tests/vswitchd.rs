@@ -260,3 +260,48 @@ fn random_transactions_leave_what_they_say_also_across_a_new_server() {
     }
     daemon.stop();
 }
+
+#[test]
+fn an_internal_device_that_asks_for_no_mtu_has_the_least_of_its_bridge() {
+    let daemon = Daemon::start();
+    let ports = ["p1", "p2"].map(|name| dummy("br0", name, "mtu_request=1600"));
+    daemon.vsctl(&format!("{BRIDGE} -- {}", ports.join(" -- ")));
+    assert_eq!(daemon.vsctl("get Interface br0 mtu"), "1600");
+    daemon.vsctl("set Interface p2 mtu_request=1400");
+    assert_eq!(daemon.vsctl("get Interface br0 mtu"), "1400");
+    daemon.vsctl("set Interface br0 mtu_request=1700");
+    assert_eq!(daemon.vsctl("get Interface br0 mtu"), "1700");
+    daemon.vsctl("clear Interface br0 mtu_request -- del-port p2");
+    assert_eq!(daemon.vsctl("get Interface br0 mtu"), "1600");
+    daemon.stop();
+}
+
+#[test]
+fn the_first_controller_finds_nothing_and_the_last_leaves_nothing() {
+    let daemon = Daemon::start();
+    daemon.vsctl(BRIDGE);
+    let add = || {
+        daemon.ok("ovs-ofctl", "add-flow br0 in_port=1,actions=drop");
+        daemon.ok(
+            "ovs-ofctl",
+            "-O OpenFlow13 add-meter br0 meter=1,pktps,band=type=drop,rate=1",
+        );
+    };
+    let is_there = || {
+        let flows = daemon.ok("ovs-ofctl", "dump-flows br0");
+        let meters = daemon.ok("ovs-ofctl", "-O OpenFlow13 dump-meters br0");
+        (flows.contains("in_port=1"), meters.contains("meter=1"))
+    };
+    // Connections to these fail at once.
+    let controller = |port: u16| daemon.vsctl(&format!("set-controller br0 tcp:127.0.0.1:{port}"));
+    add();
+    assert_eq!(is_there(), (true, true));
+    controller(1);
+    assert_eq!(is_there(), (false, false));
+    add();
+    controller(2);
+    assert_eq!(is_there(), (true, true), "another controller finds it");
+    daemon.vsctl("del-controller br0");
+    assert_eq!(is_there(), (false, false));
+    daemon.stop();
+}

@@ -17,6 +17,7 @@ mod allocate;
 mod device;
 mod follow;
 mod mirrors;
+mod mtu;
 mod report;
 mod serve;
 mod unsupported;

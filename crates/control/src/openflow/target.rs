@@ -101,8 +101,8 @@ pub enum Event {
     FlowRemoved(Box<FlowRemoved>),
     /// A flow entry ended by itself: its time was over, or its group went.
     Flow(Box<FlowEvent>),
-    /// A port came, went or changed.
-    Port(PortStatus),
+    /// A port came, went or changed; with what it was before, if it changed.
+    Port(PortStatus, Option<Box<PortDesc>>),
     /// A table's room is short, or is back.
     Table(TableStatus),
 }
@@ -132,6 +132,12 @@ pub trait Target: Send {
     /// # Errors
     /// If it cannot handle them so.
     fn set_fragments(&mut self, mode: u16) -> Result<(), Refusal>;
+
+    /// Checks what a change says by itself, whatever the switch has.
+    ///
+    /// # Errors
+    /// If [`Target::change`] would refuse it in any case.
+    fn check(&self, version: Version, change: &Change) -> Result<(), Refusal>;
 
     /// Does transactions, each whole or not at all. Those that wait together may take effect
     /// together. Returns what became of each, in order.

@@ -28,6 +28,14 @@ pub struct OpenFlowCounters {
     pub events_refused: u64,
 }
 
+/// What outlives a bridge's plane: controllers of its next one find it.
+#[derive(Debug, Default)]
+pub(super) struct DeskMemory {
+    pub(super) meters: BTreeMap<u32, (MeterConfig, Instant)>,
+    groups: BTreeMap<GroupId, Instant>,
+    tables: Tables,
+}
+
 /// The switch's side of one bridge's OpenFlow.
 pub(crate) struct Desk {
     pub(super) calls: Receiver<Call>,
@@ -77,8 +85,17 @@ impl Desk {
         }
     }
 
+    /// What is known of the bridge beyond its plane.
+    pub(super) fn into_memory(self) -> DeskMemory {
+        DeskMemory {
+            meters: self.meters,
+            groups: self.groups,
+            tables: self.tables,
+        }
+    }
+
     /// Takes over what is known of the bridge from the desk before it.
-    pub(super) fn take_over(&mut self, former: Desk) {
+    pub(super) fn take_over(&mut self, former: DeskMemory) {
         self.meters = former.meters;
         self.groups = former.groups;
         self.tables = former.tables;
@@ -114,43 +131,42 @@ impl Desk {
     ///
     /// A change of several things is told in steps, as Open vSwitch does: a new port before it
     /// is live, one that is taken down before its link is.
-    pub(super) fn note_ports(&mut self, now: Vec<PortDesc>) -> Vec<PortStatus> {
+    pub(super) fn note_ports(&mut self, now: Vec<PortDesc>) -> Vec<Event> {
         let now = now.into_iter().map(|port| (port.number.0, port));
         let now: BTreeMap<u32, PortDesc> = now.collect();
         let before = std::mem::take(&mut self.known_ports);
-        let told = |reason, desc: &PortDesc| PortStatus {
-            reason,
-            desc: desc.clone(),
+        let mut events = Vec::new();
+        let mut tell = |reason, port: &PortDesc, before: Option<&PortDesc>| {
+            let desc = port.clone();
+            let before = before.cloned().map(Box::new);
+            events.push(Event::Port(PortStatus { reason, desc }, before));
         };
-        let gone = before
-            .iter()
-            .filter(|(number, _)| !now.contains_key(number));
-        let gone = gone.map(|(_, port)| told(PortReason::Delete, port));
-        let mut events: Vec<PortStatus> = gone.collect();
+        for (number, port) in &before {
+            if !now.contains_key(number) {
+                tell(PortReason::Delete, port, None);
+            }
+        }
         for (number, port) in &now {
-            match before.get(number) {
+            let without = |bits: u32| PortDesc {
+                state: port.state & !bits,
+                ..port.clone()
+            };
+            let mut known = match before.get(number) {
+                Some(known) => known.clone(),
                 None => {
-                    let first = PortDesc {
-                        state: port.state & !state::LIVE,
-                        ..port.clone()
-                    };
-                    events.push(told(PortReason::Add, &first));
-                    if first != *port {
-                        events.push(told(PortReason::Modify, port));
-                    }
+                    let first = without(state::LIVE);
+                    tell(PortReason::Add, &first, None);
+                    first
                 }
-                Some(old) if old != port => {
-                    let is_taken_down = port.config & !old.config & config::PORT_DOWN != 0;
-                    if is_taken_down && port.state & !old.state & state::LINK_DOWN != 0 {
-                        let first = PortDesc {
-                            state: port.state & !state::LINK_DOWN,
-                            ..port.clone()
-                        };
-                        events.push(told(PortReason::Modify, &first));
-                    }
-                    events.push(told(PortReason::Modify, port));
-                }
-                Some(_) => {}
+            };
+            let is_taken_down = port.config & !known.config & config::PORT_DOWN != 0;
+            if is_taken_down && port.state & !known.state & state::LINK_DOWN != 0 {
+                let first = without(state::LINK_DOWN);
+                tell(PortReason::Modify, &first, Some(&known));
+                known = first;
+            }
+            if known != *port {
+                tell(PortReason::Modify, port, Some(&known));
             }
         }
         self.known_ports = now;

@@ -12,10 +12,10 @@ use thalweg_control::openflow::target::{Event, FlowEvent};
 use thalweg_openflow::message::flow::removed;
 use thalweg_openflow::message::monitor::MonitorEvent;
 use thalweg_packet::Instant;
-use thalweg_pipeline::{BridgeId, Delta, RuleId, Version};
+use thalweg_pipeline::{BridgeId, Delta, Misses, RuleId, Version};
 
 use super::cursor::stats_of;
-use super::desk::{Desk, OpenFlowCounters, flow_removed, reason_number};
+use super::desk::{Desk, DeskMemory, OpenFlowCounters, flow_removed, reason_number};
 use super::numbering::Numbering;
 use super::{packets, statistics};
 use crate::message::PacketIn;
@@ -29,6 +29,8 @@ const CALLS_PER_POLL: usize = 64;
 #[derive(Default)]
 pub(crate) struct Desks {
     by_bridge: BTreeMap<BridgeId, Desk>,
+    /// What is known of bridges whose plane has ended.
+    memories: BTreeMap<BridgeId, DeskMemory>,
     /// The bridge whose call was done last.
     last_served: Option<BridgeId>,
     /// Whether ports may differ from what was told of them.
@@ -54,20 +56,41 @@ impl Desks {
     /// Adds the desk of a bridge; it takes over what the one before it knows.
     pub(super) fn insert(&mut self, mut desk: Desk) {
         let bridge = desk.numbers.bridge;
-        if let Some(former) = self.by_bridge.remove(&bridge) {
+        let former = self.by_bridge.remove(&bridge).map(Desk::into_memory);
+        if let Some(former) = former.or_else(|| self.memories.remove(&bridge)) {
             desk.take_over(former);
         }
         self.by_bridge.insert(bridge, desk);
     }
 
-    pub(super) fn remove(&mut self, bridge: BridgeId) -> Option<Desk> {
-        self.by_bridge.remove(&bridge)
+    /// Ends a desk, and remembers what it knows of the bridge. Returns what tables without a
+    /// rule for a packet did.
+    pub(super) fn remove(&mut self, bridge: BridgeId) -> Option<Misses> {
+        let mut desk = self.by_bridge.remove(&bridge)?;
+        let misses = std::mem::take(&mut desk.misses);
+        self.memories.insert(bridge, desk.into_memory());
+        Some(misses)
+    }
+
+    /// Forgets a bridge that is gone.
+    pub(crate) fn forget(&mut self, bridge: BridgeId) {
+        self.memories.remove(&bridge);
     }
 
     /// The oldest version that a cursor of any plane reads at `now`.
     pub(crate) fn oldest_pinned(&mut self, now: Instant) -> Option<Version> {
         let desks = self.by_bridge.values_mut();
         desks.filter_map(|desk| desk.oldest_pinned(now)).min()
+    }
+
+    /// Forgets the meters of a bridge.
+    pub(crate) fn forget_meters(&mut self, bridge: BridgeId) {
+        if let Some(desk) = self.by_bridge.get_mut(&bridge) {
+            desk.meters.clear();
+        }
+        if let Some(memory) = self.memories.get_mut(&bridge) {
+            memory.meters.clear();
+        }
     }
 
     /// Notes that ports came, went or changed.
@@ -187,9 +210,8 @@ impl Switch {
         for numbers in self.desks.numberings() {
             let now = statistics::port_descriptions(self, numbers);
             if let Some(desk) = self.desks.get_mut(numbers.bridge) {
-                for told in desk.note_ports(now) {
-                    desk.push(Event::Port(told));
-                }
+                let events = desk.note_ports(now);
+                events.into_iter().for_each(|event| desk.push(event));
             }
         }
     }

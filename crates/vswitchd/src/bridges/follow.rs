@@ -15,7 +15,6 @@ use thalweg_packet::wire::MacAddress;
 use thalweg_pipeline::{Change, Mirrors, Operation, PortVlans};
 use thalweg_switch::{PortDevice, PortIdentity, Switch};
 
-use super::device::DUMMY_MTU;
 use super::serve::tables;
 use super::wanted::{WantedBridge, WantedInterface};
 use super::{Bridge, Bridges, DeviceKind, Interface, LOCAL, vlans};
@@ -60,6 +59,7 @@ impl Bridges {
         self.join_patches(switch);
         complaints.extend(self.set_vlans(wanted, switch).err());
         complaints.extend(self.set_mirrors(wanted, switch));
+        complaints.extend(self.set_mtus(wanted));
         for bridge in wanted.values() {
             self.set_address(bridge, switch);
             let before = self
@@ -177,7 +177,7 @@ impl Bridges {
             return Ok(None);
         };
         if let Some(interface) = bridge.interfaces.get_mut(&wanted.name) {
-            interface.take_over(wanted);
+            interface.wanted = wanted.clone();
             if interface.number.is_some() {
                 return Ok(None);
             }
@@ -389,14 +389,6 @@ impl Interface {
         self.kind == Some(DeviceKind::Patch)
     }
 
-    /// Takes over what is wanted of it, as far as its device can follow.
-    fn take_over(&mut self, wanted: &WantedInterface) {
-        self.wanted = wanted.clone();
-        if let Some(device) = self.device.as_mut().filter(|device| device.dummy.is_some()) {
-            device.mtu = wanted.mtu.unwrap_or(DUMMY_MTU);
-        }
-    }
-
     /// Whether its device can stay if this is wanted.
     fn stays_as(&self, wanted: &WantedInterface) -> bool {
         let captures = |wanted: &WantedInterface| {
@@ -405,7 +397,6 @@ impl Interface {
         self.number.is_some()
             && self.wanted.kind == wanted.kind
             && captures(&self.wanted) == captures(wanted)
-            && (self.kind != Some(DeviceKind::Tap) || self.wanted.mtu == wanted.mtu)
     }
 }
 

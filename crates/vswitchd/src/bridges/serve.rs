@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use thalweg_control::openflow::{
-    ListenAddress, OpenFlowClock, OpenFlowConfig, OpenFlowServer, Remote,
+    AgentLimits, ListenAddress, OpenFlowClock, OpenFlowConfig, OpenFlowServer, Remote,
 };
 use thalweg_packet::Instant;
 use thalweg_switch::{OpenFlowIdentity, OpenFlowTable, Switch};
@@ -27,6 +27,11 @@ impl Bridges {
         bridge.datapath_id = wanted
             .datapath_id
             .unwrap_or_else(|| number_of(bridge.mac.0));
+        if bridge.openflow.is_controlled() != wanted.openflow.is_controlled() {
+            // As in Open vSwitch: what controllers set up goes with the last of them, and the
+            // first of them finds nothing.
+            switch.clear_bridge(bridge.id);
+        }
         bridge.openflow = wanted.openflow.clone();
         bridge.reached.clear();
         let mut complaints = Vec::new();
@@ -35,6 +40,10 @@ impl Bridges {
             snoop: vec![unix(&folder.join(format!("{}.snoop", wanted.name)))],
             fail_mode: wanted.openflow.fail_mode,
             versions: wanted.openflow.versions,
+            agent: AgentLimits {
+                bundle_timeout: wanted.openflow.bundle_timeout,
+                ..AgentLimits::default()
+            },
             // The operator wrote the address.
             allows_remote: true,
             ..OpenFlowConfig::default()

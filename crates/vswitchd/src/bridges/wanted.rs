@@ -7,7 +7,7 @@ use std::path::{Component, Path};
 use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg_control::openflow::FailMode;
+use thalweg_control::openflow::{FailMode, Remote};
 use thalweg_openflow::{Version, Versions};
 use thalweg_ovsdb::open_vswitch::{bridge, controller, flow_table, interface, port, root};
 use thalweg_ovsdb::{DatabaseReplica, Pairs, Row, Text, Uuid};
@@ -53,6 +53,17 @@ pub(crate) struct WantedOpenFlow {
     pub(crate) versions: Versions,
     pub(crate) fail_mode: FailMode,
     pub(crate) controllers: Vec<WantedController>,
+    /// An untouched bundle is forgotten after this time.
+    pub(crate) bundle_timeout: Duration,
+}
+
+impl WantedOpenFlow {
+    /// Whether it has a controller, rather than addresses for controllers alone.
+    pub(super) fn is_controlled(&self) -> bool {
+        let targets = self.controllers.iter().map(|controller| &controller.target);
+        let mut reached = targets.filter(|target| target.parse::<Remote>().is_ok());
+        reached.next().is_some()
+    }
 }
 
 /// A controller, or an address for controllers.
@@ -134,7 +145,7 @@ pub(crate) fn read(
                 continue;
             }
             unsupported::complain(replica, row, &mut complaints);
-            let mut wanted = read_bridge(replica, row, &mut complaints);
+            let mut wanted = read_bridge(replica, (root, row), &mut complaints);
             if let Some(folder) = confined_to {
                 let controllers = &mut wanted.openflow.controllers;
                 controllers.retain(|controller| {
@@ -154,7 +165,7 @@ pub(crate) fn read(
 
 fn read_bridge(
     replica: &DatabaseReplica,
-    row: &Arc<Row>,
+    (root, row): (&Arc<Row>, &Arc<Row>),
     complaints: &mut Complaints,
 ) -> WantedBridge {
     let name = row.get(bridge::NAME).to_owned();
@@ -197,6 +208,7 @@ fn read_bridge(
         station_aging: station_aging(&config),
         stations: stations(&config),
         openflow: WantedOpenFlow {
+            bundle_timeout: bundle_timeout(&root.get(root::OTHER_CONFIG)),
             versions: versions(row, &name, complaints),
             fail_mode: match row.get(bridge::FAIL_MODE) {
                 Some("secure") => FailMode::Secure,
@@ -255,6 +267,14 @@ fn read_interface(
 }
 
 /// The ageing time of stations, in the bounds of Open vSwitch; 300 s by default.
+/// How long a bundle may stay untouched; ten seconds by default, and at least one.
+fn bundle_timeout(config: &Pairs<'_, Text, Text>) -> Duration {
+    let given = config
+        .get("bundle-idle-timeout")
+        .and_then(|text| text.parse().ok());
+    Duration::from_secs(given.unwrap_or(10_u64).max(1))
+}
+
 fn station_aging(config: &Pairs<'_, Text, Text>) -> Duration {
     let given = config
         .get("mac-aging-time")

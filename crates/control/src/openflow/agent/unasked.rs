@@ -8,6 +8,7 @@ use thalweg_openflow::message::connection::{
     AsyncConfig, AsyncKind, RequestForward, Role, RoleStatus,
 };
 use thalweg_openflow::message::packet::{PacketIn, PacketInFormat, reason};
+use thalweg_openflow::message::port::{PortDesc, state};
 
 use super::link::{DEFAULT_MISS_LENGTH, Link};
 use super::{Agent, ConnectionKind, MOST_BYTES, UNASKED_BYTES};
@@ -52,9 +53,12 @@ impl<T: Target> Agent<T> {
                     }
                 }
                 Event::Flow(event) => self.tell_flows(None, std::slice::from_ref(&event)),
-                Event::Port(status) => {
+                Event::Port(status, before) => {
+                    let before = before.as_deref();
                     for link in self.links.values_mut() {
-                        if link.wants(AsyncKind::PortStatus, status.reason as u8) {
+                        let is_visible =
+                            before.is_none_or(|before| link.sees_change(before, &status.desc));
+                        if is_visible && link.wants(AsyncKind::PortStatus, status.reason as u8) {
                             link.send_unasked(&Message::PortStatus(status.clone()));
                         }
                     }
@@ -110,6 +114,20 @@ impl<T: Target> Agent<T> {
 }
 
 impl Link {
+    /// Whether its version tells what changed of a port: that of OpenFlow 1.0 has no bit for
+    /// one that is live.
+    fn sees_change(&self, before: &PortDesc, after: &PortDesc) -> bool {
+        let known = match self.version() {
+            Version::V10 => !state::LIVE,
+            _ => u32::MAX,
+        };
+        let told = |port: &PortDesc| PortDesc {
+            state: port.state & known,
+            ..port.clone()
+        };
+        told(before) != told(after)
+    }
+
     /// Whether the connection wants a message unasked.
     pub(super) fn wants(&self, kind: AsyncKind, reason: u8) -> bool {
         let is_controller = self.config.kind == ConnectionKind::Controller;
