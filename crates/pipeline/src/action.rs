@@ -104,6 +104,13 @@ pub enum Output {
     Table,
     /// The port whose number these bits hold; may be a reserved port ([`Output::reserved`]).
     Field(Subfield),
+    /// A port, in one of its queues. Afterwards the packet has the queue that it had before.
+    Enqueue {
+        /// The port; `LOCAL` and `IN_PORT` have OpenFlow 1.0's numbers.
+        port: PortId,
+        /// The queue.
+        queue: u32,
+    },
 }
 
 impl Output {
@@ -118,16 +125,20 @@ impl Output {
         }
     }
 
-    /// Whether this sends to the controller in a way that only Open vSwitch's own actions can
-    /// say (`controller(...)`), not OpenFlow's output.
+    /// Whether this sends in a way that OpenFlow's output cannot say (`controller(...)`,
+    /// `enqueue`).
     pub(crate) fn is_extended(&self) -> bool {
         match self {
+            Output::Enqueue { .. } => true,
             Output::Controller { max_len_bytes, .. } => {
                 *self != Output::to_controller(*max_len_bytes)
             }
             _ => false,
         }
     }
+
+    /// OpenFlow 1.0's number of `IN_PORT`.
+    pub(crate) const IN_PORT: PortId = PortId(0xfff8);
 
     /// The meaning of a reserved port's number; `None` for other numbers.
     ///
@@ -198,6 +209,10 @@ pub enum Action {
         /// The table; `None` for the current one.
         table: Option<TableId>,
     },
+    /// Gives the packet a queue of the port that it leaves by; 0 for none.
+    SetQueue(u32),
+    /// Gives the packet the queue back that it came in with, which is none.
+    PopQueue,
     /// Executes a list, then undoes its changes.
     Clone(Actions),
     /// Bytes for human readers; does nothing.

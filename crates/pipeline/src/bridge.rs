@@ -88,6 +88,10 @@ impl BridgeId {
             Action::Output(Output::Port(port)) => {
                 Action::Output(Output::Port(self.move_port(*port)))
             }
+            Action::Output(Output::Enqueue { port, queue }) => Action::Output(Output::Enqueue {
+                port: self.move_port(*port),
+                queue: *queue,
+            }),
             Action::Group(group) => Action::Group(self.group(group.number())),
             Action::SetField(writes) => {
                 Action::SetField(writes.iter().map(|write| without_bridge(*write)).collect())

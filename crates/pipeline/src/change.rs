@@ -16,6 +16,7 @@ use crate::mac::MacMove;
 use crate::matching::Match;
 use crate::mirror::Mirrors;
 use crate::miss::Misses;
+use crate::text::LOCAL_PORT;
 use crate::vlan::PortVlans;
 
 /// Selects the rules that an operation applies to.
@@ -59,6 +60,15 @@ impl Target {
 }
 
 fn is_same(one: &Output, other: &Output) -> bool {
+    if let Output::Enqueue { port, .. } = one {
+        let number = PortId(port.0 & 0xffff);
+        return match other {
+            Output::Port(other) => port == other,
+            Output::Local => number == LOCAL_PORT,
+            Output::InPort => number == Output::IN_PORT,
+            _ => false,
+        };
+    }
     let is_controller = |output: &Output| matches!(output, Output::Controller { .. });
     one == other || is_controller(one) && is_controller(other)
 }

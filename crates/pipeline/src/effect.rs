@@ -132,6 +132,8 @@ pub enum Effect {
         /// The new EtherType.
         ether_type: u16,
     },
+    /// Gives the packet a queue of the ports that it leaves by; 0 for none.
+    Queue(u32),
     /// Cuts the packet to this length; what follows sends it.
     Cut {
         /// Most bytes that are left.
@@ -224,6 +226,8 @@ pub struct Outbox {
     pub drops: Drops,
     /// Copies that were not made because the pool was empty.
     pub copies_refused: u64,
+    /// Packets and copies that were given a queue.
+    pub queued: u64,
     /// Whether copies are allocated when the pool is empty: for tests and references.
     pub grows: bool,
 }
@@ -239,6 +243,7 @@ impl Outbox {
             pool,
             drops: Drops::default(),
             copies_refused: 0,
+            queued: 0,
             grows: false,
         }
     }
@@ -315,6 +320,7 @@ pub fn run(
                     run(nested, fields, copy, headers, outbox);
                 }
             }
+            Effect::Queue(queue) => outbox.queued += u64::from(*queue != 0),
             Effect::Cut { len_bytes } => packet.truncate(usize::from(*len_bytes)),
             Effect::Recirculate(continuation) => {
                 return outbox.recirculated.push((*continuation, packet));
@@ -361,6 +367,7 @@ fn rewrite(
         | Effect::Learn { .. }
         | Effect::Drop { .. }
         | Effect::Clone(_)
+        | Effect::Queue(_)
         | Effect::Cut { .. }
         | Effect::Recirculate(_) => {}
     }

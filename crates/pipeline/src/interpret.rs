@@ -45,6 +45,7 @@ mod lists;
 mod mirrors;
 mod normal;
 mod observer;
+mod output;
 mod rewriting;
 mod select;
 mod shortcut;
@@ -267,7 +268,12 @@ fn is_blind(action: &Action) -> bool {
         Action::Output(output) => {
             !matches!(output, Output::Normal | Output::Field(_) | Output::Table)
         }
-        Action::Note(_) | Action::ClearActions | Action::WriteActions(_) | Action::Exit => true,
+        Action::Note(_)
+        | Action::ClearActions
+        | Action::WriteActions(_)
+        | Action::Exit
+        | Action::SetQueue(_)
+        | Action::PopQueue => true,
         _ => false,
     }
 }

@@ -148,6 +148,8 @@ fn add_action(action: &Action, fields: &[FieldDescriptor], used: &mut BTreeSet<F
         }
         Action::Group(_)
         | Action::Resubmit { .. }
+        | Action::SetQueue(_)
+        | Action::PopQueue
         | Action::Note(_)
         | Action::Exit
         | Action::ClearActions
@@ -168,7 +170,12 @@ fn add_output(output: &Output, used: &mut BTreeSet<FieldId>) {
             }
         }
         Output::Controller { .. } | Output::Table => {}
-        Output::Port(_) | Output::InPort | Output::All | Output::Flood | Output::Local => {
+        Output::Port(_)
+        | Output::InPort
+        | Output::All
+        | Output::Flood
+        | Output::Local
+        | Output::Enqueue { .. } => {
             used.insert(f::IN_PORT);
         }
     }

@@ -36,7 +36,7 @@ impl Observer for Counts {
             Sight::Table { .. } => self.tables += 1,
             Sight::Action(_) => self.actions += 1,
             Sight::Failed(bound) => self.failures.push(*bound),
-            Sight::End => {
+            Sight::End { .. } => {
                 self.ends += 1;
                 self.last = (fields.get(f::ETH_DST), fields.get(f::REG3));
             }

@@ -203,6 +203,11 @@ const ACTIONS: &[(&str, &str)] = &[
     ),
     ("mpls", "pop_mpls:0x0800,set_field:10.0.0.1->ip_dst"),
     ("", "set_mpls_label:7,set_mpls_ttl:3"),
+    (
+        "",
+        "set_queue:7,pop_queue,enqueue:3:9,enqueue:LOCAL:0,enqueue:IN_PORT:4294967295",
+    ),
+    ("", "write_actions(set_queue:7,output:2)"),
 ];
 
 #[test]
@@ -292,6 +297,11 @@ const ACTION_SPELLINGS: &[(&str, &str, &str)] = &[
         "",
         "set_tunnel:5,set_tunnel64:0x1ffffffff",
         "set_field:0x5->tun_id,set_field:0x1ffffffff->tun_id",
+    ),
+    (
+        "",
+        "enqueue(3,9),enqueue:3q9,enqueue:0xfffe:1",
+        "enqueue:3:9,enqueue:3:9,enqueue:LOCAL:1",
     ),
     ("", "resubmit(IN_PORT,3)", "resubmit(,3)"),
     ("", "note:001122", "note:00.11.22"),
@@ -441,6 +451,19 @@ const FAULTS: &[(&str, &str)] = &[
     (
         "actions=resubmit(,)",
         "flow:1:9: this would look up the same rule again; name a port or a table",
+    ),
+    (
+        "actions=enqueue:flood:1",
+        "flow:1:17: `flood` is not a port's number or name, LOCAL or IN_PORT",
+    ),
+    ("actions=enqueue:3", "flow:1:9: write enqueue:PORT:QUEUE"),
+    (
+        "actions=set_queue:4294967296",
+        "flow:1:19: `4294967296` is not a number of at most 32 bits",
+    ),
+    (
+        "actions=write_actions(enqueue:3:1)",
+        "flow:1:23: an action set cannot hold this; use it outside",
     ),
     (
         "table=255 actions=1",

@@ -279,6 +279,7 @@ impl Engine {
         self.outbox.to_controller.append(&mut answers.to_controller);
         self.outbox.stations_seen.append(&mut answers.stations_seen);
         self.outbox.copies_refused += answers.copies_refused;
+        self.outbox.queued += answers.queued;
         self.outbox.pool = answers.pool;
         self.audit = Some(audit);
     }

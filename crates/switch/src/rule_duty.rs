@@ -480,6 +480,7 @@ impl RuleDuty {
     fn report(&mut self, ports: &Ports) {
         self.counters.longest_round = ports.longest_round;
         self.counters.copies_refused = self.outbox.copies_refused;
+        self.counters.queued = self.outbox.queued;
         let ports = ports.attached.iter().filter(|port| !port.is_vacant);
         let report = Report {
             ports: ports

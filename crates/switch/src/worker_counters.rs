@@ -11,6 +11,8 @@ pub struct WorkerCounters {
     pub exchange_refused: u64,
     /// Copies that were not made because the pool was empty.
     pub copies_refused: u64,
+    /// Packets and copies that rules gave a queue.
+    pub queued: u64,
     /// Reports of stations that the control side had no room for; they are sent again.
     pub learned_refused: u64,
     /// Packets for the controller that were handed to the control side.
@@ -30,6 +32,7 @@ impl WorkerCounters {
         self.no_such_port += other.no_such_port;
         self.exchange_refused += other.exchange_refused;
         self.copies_refused += other.copies_refused;
+        self.queued += other.queued;
         self.learned_refused += other.learned_refused;
         self.packet_ins += other.packet_ins;
         self.packet_ins_refused += other.packet_ins_refused;

@@ -141,21 +141,29 @@ fn answer(switch: Switch<'_>, question: &TraceQuestion) -> TraceAnswer {
     text += &narrator.nodes.text();
     let last = TracedFlow {
         key: narrator.last.clone(),
+        priority: match narrator.queue {
+            0 => flow.priority,
+            queue => queue,
+        },
         ..flow.clone()
     };
-    let is_unchanged = last.key == flow.key && !narrator.set_output.is_set();
+    let is_unchanged = last == *flow && !narrator.set_output.is_set();
     let last = match is_unchanged {
         true => "unchanged".to_owned(),
         false => last.text(ports),
     };
     text += &format!("\nFinal flow: {last}\n");
     let failure = narrator.failure;
+    let has_queue = narrator.examined.has_queue;
     let mask = narrator.examined.mask(&translation, layout, &flow.key);
     let mut mask_words = vec![0; layout.words()];
     mask.write_words(layout, &mut mask_words);
     let ingress = layout.ingress_words();
     let (key, bits) = (&words[..ingress], &mask_words[..ingress]);
-    let megaflow = print_megaflow_with_ports(layout, key, bits, ports);
+    let mut megaflow = print_megaflow_with_ports(layout, key, bits, ports);
+    if has_queue {
+        megaflow = megaflow.replacen("recirc_id=0,", "recirc_id=0,skb_priority=0,", 1);
+    }
     text += &format!("Megaflow: {megaflow}\n");
     let actions = datapath_actions(names, question, &translation.effects, mask);
     text += &format!("Datapath actions: {}", actions.text);

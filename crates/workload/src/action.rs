@@ -61,6 +61,12 @@ pub enum Action {
     OutputReserved(ReservedPort),
     /// Send this many bytes of the packet to the controller.
     Controller(u16),
+    /// Send to a port in a queue of it.
+    Enqueue(u32, u32),
+    /// Give the packet a queue.
+    SetQueue(u32),
+    /// Take the queue away.
+    PopQueue,
     /// Overwrite a field.
     SetField(Field, u128),
     /// Overwrite the masked bits of a field (`value`, `mask`).
@@ -123,6 +129,9 @@ impl fmt::Display for Action {
                 ReservedPort::Normal => "normal",
             }),
             Action::Controller(max_len_bytes) => write!(f, "controller:{max_len_bytes}"),
+            Action::Enqueue(port, queue) => write!(f, "enqueue:{port}:{queue}"),
+            Action::SetQueue(queue) => write!(f, "set_queue:{queue}"),
+            Action::PopQueue => f.write_str("pop_queue"),
             Action::Move(source, destination) => write!(f, "move:{source}->{destination}"),
             Action::Push(source) => write!(f, "push:{source}"),
             Action::Pop(destination) => write!(f, "pop:{destination}"),

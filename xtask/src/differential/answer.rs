@@ -11,7 +11,7 @@ use anyhow::{Context, ensure};
 use thalweg_packet::{FieldDescriptor, Headers, Instant, Packet, PacketPool, PortId, Receipt};
 use thalweg_packet::{Rewriter, standard};
 use thalweg_pipeline::{
-    BridgeId, Change, Config, Continuation, FragmentMode, MAX_PASSES, Operation, Outbox,
+    BridgeId, Change, Config, Continuation, Effect, FragmentMode, MAX_PASSES, Operation, Outbox,
     PacketInReason, Pipeline, PortState, Translation, resume, run, text, translate,
 };
 
@@ -27,6 +27,9 @@ pub(super) struct Answer {
     pub(super) sent: Vec<(u32, Vec<u8>)>,
     /// Whether the reason is the TTL, and the bytes.
     pub(super) to_controller: Vec<(bool, Vec<u8>)>,
+    /// Port and queue of the packets that left in one, sorted; only of packets that are looked
+    /// up once.
+    pub(super) queues: Vec<(u32, u32)>,
     /// Whether the packet, or a copy, must be looked up again; later effects are missing.
     pub(super) is_cut_short: bool,
 }
@@ -35,6 +38,7 @@ impl Answer {
     /// Sorts by port; there is no other order among ports.
     pub(super) fn sort(&mut self) {
         self.sent.sort_by_key(|(port, _)| *port);
+        self.queues.sort_unstable();
     }
 }
 
@@ -46,7 +50,7 @@ pub(super) fn execute(actions: &[DatapathAction], bytes: &[u8]) -> anyhow::Resul
         fields: standard::fields(),
         answer: Answer::default(),
     };
-    execution.run(actions, packet, headers);
+    execution.run(actions, packet, headers, 0);
     execution.answer.sort();
     Ok(execution.answer)
 }
@@ -57,7 +61,13 @@ struct Execution {
 }
 
 impl Execution {
-    fn run(&mut self, actions: &[DatapathAction], mut packet: Packet, mut headers: Headers) {
+    fn run(
+        &mut self,
+        actions: &[DatapathAction],
+        mut packet: Packet,
+        mut headers: Headers,
+        mut queue: u32,
+    ) {
         for action in actions {
             let mut rewriter = Rewriter::new(&mut packet, &mut headers);
             match action {
@@ -85,7 +95,11 @@ impl Execution {
                 }
                 DatapathAction::Output(port) => {
                     self.answer.sent.push((*port, packet.bytes().to_vec()));
+                    self.answer
+                        .queues
+                        .extend((queue != 0).then_some((*port, queue)));
                 }
+                DatapathAction::Queue(new) => queue = *new,
                 DatapathAction::Controller {
                     reason,
                     max_len_bytes,
@@ -96,7 +110,9 @@ impl Execution {
                         .to_controller
                         .push((*reason == INVALID_TTL, bytes));
                 }
-                DatapathAction::Clone(nested) => self.run(nested, packet.clone(), headers),
+                DatapathAction::Clone(nested) => {
+                    self.run(nested, packet.clone(), headers, queue);
+                }
                 DatapathAction::Recirculate => self.answer.is_cut_short = true,
                 DatapathAction::Drop => {}
             }
@@ -206,7 +222,12 @@ impl Ours {
                 bytes,
             });
         }
-        Ok((answer_of(outbox), passes))
+        let mut answer = answer_of(outbox);
+        if let [pass] = &passes[..] {
+            add_queues(&pass.walk.effects, 0, &mut answer.queues);
+        }
+        answer.sort();
+        Ok((answer, passes))
     }
 }
 
@@ -215,6 +236,18 @@ pub(super) struct Pass {
     pub(super) bytes: Vec<u8>,
     pub(super) headers: Headers,
     pub(super) walk: Translation,
+}
+
+/// Adds port and queue of what effects send in a queue.
+fn add_queues(effects: &[Effect], mut queue: u32, queues: &mut Vec<(u32, u32)>) {
+    for effect in effects {
+        match effect {
+            Effect::Queue(new) => queue = *new,
+            Effect::Output(port) if queue != 0 => queues.push((port.0, queue)),
+            Effect::Clone(nested) => add_queues(nested, queue, queues),
+            _ => {}
+        }
+    }
 }
 
 /// The packets that left.
@@ -229,6 +262,7 @@ pub(super) fn answer_of(outbox: Outbox) -> Answer {
     let mut answer = Answer {
         sent: sent.collect(),
         to_controller: to_controller.collect(),
+        queues: Vec::new(),
         is_cut_short: false,
     };
     answer.sort();

@@ -19,6 +19,8 @@ pub(super) enum DatapathAction {
     Output(u32),
     /// Writes bits of header fields.
     Set(Vec<FieldWrite>),
+    /// Gives the packet a queue; 0 for none.
+    Queue(u32),
     /// Adds an outer tag.
     PushVlan { tpid: u16, tci: u16 },
     /// Removes the outer tag.
@@ -90,6 +92,9 @@ fn parse_action(text: &str) -> anyhow::Result<DatapathAction> {
         _ => {}
     }
     let (name, inside) = call(text).context("it is not known")?;
+    if let Some(("skb_priority", queue)) = call(inside).filter(|_| name == "set") {
+        return Ok(DatapathAction::Queue(parse_number(queue)? as u32));
+    }
     Ok(match name {
         "set" => DatapathAction::Set(parse_set(inside)?),
         "push_vlan" => push_vlan(inside)?,
@@ -268,6 +273,14 @@ mod tests {
         };
         assert_eq!(actions[3], controller);
         assert_eq!(actions[4..], [DatapathAction::Recirculate]);
+    }
+
+    #[test]
+    fn a_queue_is_read() {
+        let actions = parse_actions("set(skb_priority(0x7)),2,set(skb_priority(0)),3").unwrap();
+        let queue = DatapathAction::Queue;
+        let output = DatapathAction::Output;
+        assert_eq!(actions, [queue(7), output(2), queue(0), output(3)]);
     }
 
     #[test]

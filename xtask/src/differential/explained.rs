@@ -96,11 +96,18 @@ pub(super) fn explain(observation: &Observation, pipeline: &Pipeline) -> Vec<Exp
     if theirs.sent.len() != observation.theirs.sent.len() {
         explanations.push(Explanation::LocalPort);
     }
-    let ours = &observation.ours;
+    theirs.queues.retain(|(port, _)| *port != LOCAL);
+    let mut ours = observation.ours.clone();
     let fields = pipeline.fields();
-    if theirs == *ours {
+    if theirs == ours {
         return explanations;
     }
+    if theirs.queues == ours.queues {
+        // No explanation is about them.
+        theirs.queues.clear();
+        ours.queues.clear();
+    }
+    let ours = &ours;
     let passes = observation.passes.iter();
     let actions = passes.map(|pass| actions_of(pass, pipeline));
     let actions: Vec<Vec<Action>> = actions.collect();

@@ -129,6 +129,11 @@ impl Switches {
             theirs.sent.sort();
             ours.sent.sort();
         }
+        if passes.len() > 1 || is_recirculated {
+            // What a later pass sends in is not visible.
+            theirs.queues.clear();
+            ours.queues.clear();
+        }
         let arrival = arrival.clone();
         Ok(Observation {
             arrival,

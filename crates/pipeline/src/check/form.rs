@@ -67,6 +67,7 @@ impl Owner {
                 | Action::Note(_)
                 | Action::Push(_)
                 | Action::Pop(_)
+                | Action::PopQueue
                 | Action::Output(Output::Field(_))
         ) || matches!(action, Action::Output(output) if output.is_extended());
         (self == Owner::ActionSet && is_for_lists_only)
@@ -307,6 +308,8 @@ impl Form<'_> {
             | Action::DecTtl
             | Action::DecMplsTtl
             | Action::Resubmit { .. }
+            | Action::SetQueue(_)
+            | Action::PopQueue
             | Action::Note(_)
             | Action::Exit
             | Action::ClearActions

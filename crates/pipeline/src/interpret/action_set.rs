@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!   pop_vlan, pop_mpls, push_mpls, push_vlan, dec_ttl, dec_mpls_ttl    the last of each
-//!   set_field, load, move and their like                               all, in the order written
+//!   set_field, load, move, set_queue                                    all, in the order written
 //!   a group, else an output, else a resubmit                           the last of the first kind
 //! ```
 //!
@@ -17,8 +17,8 @@
 //!
 //! 1. A set without an action of the last line does nothing.
 //! 2. An action that no set can hold has no effect in a bucket: `clone`, `exit`, `note`,
-//!    `push`, `pop`, outputs to a port that a field names, and `controller(...)` with
-//!    anything that OpenFlow's own output cannot say.
+//!    `push`, `pop`, `pop_queue`, `enqueue`, outputs to a port that a field names, and
+//!    `controller(...)` with anything that OpenFlow's own output cannot say.
 
 use std::sync::Arc;
 
@@ -96,7 +96,10 @@ impl Part {
             Action::PushVlan(_) => Part::Once(3),
             Action::DecTtl => Part::Once(4),
             Action::DecMplsTtl => Part::Once(5),
-            Action::SetField(_) | Action::Move { .. } | Action::SetVlan { .. } => Part::Write,
+            Action::SetField(_)
+            | Action::Move { .. }
+            | Action::SetVlan { .. }
+            | Action::SetQueue(_) => Part::Write,
             Action::Output(Output::Field(_)) => Part::Ignored,
             Action::Output(output) if output.is_extended() => Part::Ignored,
             Action::Resubmit { .. } => Part::End(0),
@@ -107,6 +110,7 @@ impl Part {
             | Action::Note(_)
             | Action::Push(_)
             | Action::Pop(_)
+            | Action::PopQueue
             | Action::WriteActions(_)
             | Action::ClearActions
             | Action::WriteMetadata { .. }

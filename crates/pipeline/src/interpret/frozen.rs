@@ -81,6 +81,8 @@ pub struct Continuation {
     pub is_packet_out: bool,
     /// One bit for each mirror of the bridge that has had the packet.
     pub mirrored: u32,
+    /// The packet's queue; 0 if a controller paused the walk.
+    pub queue: u32,
     /// The bridge that the walk is in, if it has entered one since the packet came in.
     pub entered: Option<BridgeId>,
 }
@@ -123,6 +125,8 @@ impl<O: Observer> Walk<'_, O> {
         self.stack = Stack::of(&continuation.stack);
         self.is_packet_out = continuation.is_packet_out;
         self.mirrored = continuation.mirrored;
+        // The packet has it already.
+        self.queue = continuation.queue;
         if let Some(bridge) = continuation.entered {
             let number = u128::from(bridge.0) << 16;
             self.state.write(f::IN_PORT, number, !u128::from(PORT_BITS));
@@ -161,6 +165,7 @@ impl<O: Observer> Walk<'_, O> {
             end,
             is_packet_out: self.is_packet_out && paused.is_none(),
             mirrored: self.mirrored,
+            queue: if paused.is_none() { self.queue } else { 0 },
             entered: has_entered.then(|| self.bridge()),
         };
         match paused {

@@ -60,6 +60,8 @@ pub enum Sight<'a> {
     EmptyStack,
     /// A write was left out, since the packet does not have the field's header.
     NotWritten(FieldId),
+    /// The packet has the queue back that it came in with.
+    QueueIs(u32),
     /// The number of the port that a field names.
     OutputTo(u128),
     /// The packet would have gone back to the port it came from.
@@ -87,8 +89,11 @@ pub enum Sight<'a> {
     },
     /// The walk met a bound.
     Failed(DropReason),
-    /// The walk is over; the fields are the packet's last.
-    End,
+    /// The walk is over; the fields are the packet's last, and it has this queue.
+    End {
+        /// The queue; 0 for none.
+        queue: u32,
+    },
 }
 
 /// What the `normal` action found.

@@ -15,7 +15,6 @@ use super::frozen::{Author, FrozenList};
 use super::lists::Caller;
 use super::observer::{Observer, SeenFields, Sight, Unobserved, copy_fields, narrow};
 use super::stack::Stack;
-use super::vlans::Inside;
 use super::{
     Continuation, DropReason, MAX_COPIES, MAX_DEPTH, MAX_EFFECTS, MAX_LOOKUPS, MAX_STACK_BYTES,
     MAX_WORK, Memory, Spare, Translation,
@@ -23,12 +22,10 @@ use super::{
 use crate::action::{Action, Actions, Output, Subfield, TableId};
 use crate::bridge::BridgeId;
 use crate::effect::{Effect, PacketInReason};
-use crate::flow::PortState;
 use crate::fragments::fragment_bits;
 use crate::miss::{LAST_TABLE, Miss};
 use crate::pipeline::{Pipeline, Rule};
 use crate::state::State;
-use crate::text::LOCAL_PORT;
 use crate::trace::{Input, StepKind, Trace};
 
 /// What follows an action or a list of actions.
@@ -137,6 +134,8 @@ pub(super) struct Walk<'a, O = Unobserved> {
     pub(super) mirrored: u32,
     /// Most bytes that are sent, while the packet goes to a mirror.
     pub(super) cut_to_bytes: Option<u16>,
+    /// The packet's queue, as the effects so far have it; 0 for none.
+    pub(super) queue: u32,
     pub(super) continuations: Vec<Arc<Continuation>>,
     /// Copies that were not sent, by reason, the latest reason last.
     drops: Vec<(DropReason, u32)>,
@@ -212,6 +211,7 @@ impl<'a, O: Observer> Walk<'a, O> {
             is_packet_out: false,
             mirrored: 0,
             cut_to_bytes: None,
+            queue: 0,
             continuations: Vec::new(),
             drops: Vec::new(),
             missed: None,
@@ -283,7 +283,7 @@ impl<'a, O: Observer> Walk<'a, O> {
     }
 
     pub(super) fn finish(mut self) -> Translation {
-        self.tell(Sight::End);
+        self.tell(Sight::End { queue: self.queue });
         self.note_reads();
         self.trace.set_written_words(self.state.written_words);
         let mut effects = std::mem::take(&mut self.effects);
@@ -550,7 +550,7 @@ impl<'a, O: Observer> Walk<'a, O> {
     /// The reason that a controller is told, as Open vSwitch tells it
     /// (`xlate_output_action`, `xlate_controller_action`): OpenFlow's own output has the
     /// reason of the place where it stands, `controller(...)` that which it names.
-    fn reason_here(&self, output: &Output, reason: PacketInReason) -> PacketInReason {
+    pub(super) fn reason_here(&self, output: &Output, reason: PacketInReason) -> PacketInReason {
         let reason = match reason {
             PacketInReason::Action if output.is_extended() => reason,
             PacketInReason::Action if self.is_packet_out => PacketInReason::PacketOut,
@@ -620,6 +620,12 @@ impl<'a, O: Observer> Walk<'a, O> {
                     asks: false,
                 };
             }
+            Action::SetQueue(queue) => self.set_queue(*queue),
+            Action::PopQueue if self.queue != 0 => {
+                self.set_queue(0);
+                self.tell(Sight::QueueIs(0));
+            }
+            Action::PopQueue => {}
             Action::Clone(nested) => return self.on_copy(nested.clone(), table, Nested::Clone),
             Action::Note(_) => {}
             Action::Exit => return Next::Exit,
@@ -639,130 +645,6 @@ impl<'a, O: Observer> Walk<'a, O> {
             Action::Goto(to) => return Next::Table(*to),
         }
         Next::Continue
-    }
-
-    fn output(&mut self, output: &Output, table: TableId) -> Next {
-        match output {
-            Output::Port(port) => self.send(*port),
-            Output::Local => {
-                let local = self.bridge().port(LOCAL_PORT.0 as u16);
-                self.send(local);
-            }
-            Output::InPort => {
-                let port = self.in_port();
-                self.send_anywhere(port);
-            }
-            Output::All => self.flood(|_| true, None),
-            Output::Flood => self.flood(|state| state.floods, None),
-            Output::Normal => self.normal(),
-            Output::Controller {
-                max_len_bytes,
-                controller_id,
-                reason,
-                userdata,
-                pause,
-            } => {
-                let sender = self.sender(table);
-                let effect = Effect::Controller {
-                    reason: match pause {
-                        true => *reason,
-                        false => self.reason_here(output, *reason),
-                    },
-                    // A packet that comes back must be whole.
-                    max_len_bytes: if *pause { u16::MAX } else { *max_len_bytes },
-                    controller_id: *controller_id,
-                    userdata: userdata.clone(),
-                    sender,
-                };
-                if *pause {
-                    self.paused = Some(effect);
-                    return Next::Freeze;
-                }
-                self.emit(effect);
-            }
-            Output::Table => {
-                return Next::Resubmit {
-                    in_port: None,
-                    table: self.first_table(),
-                    asks: true,
-                };
-            }
-            Output::Field(source) => {
-                let number = self.state.read_subfield(source);
-                self.tell(Sight::OutputTo(number));
-                let bridge = self.bridge();
-                let port = match self.pipeline.config.bridges {
-                    true => u16::try_from(number).map(|number| bridge.port(number)),
-                    false => u32::try_from(number).map(PortId),
-                };
-                let reserved = |port: PortId| match self.pipeline.config.bridges {
-                    true => Output::reserved(PortId(port.0 & 0xffff)),
-                    false => Output::reserved(port),
-                };
-                match port.map(|port| (port, reserved(port))) {
-                    Ok((_, Some(reserved))) => return self.output(&reserved, table),
-                    Ok((port, None)) => self.send(port),
-                    Err(_) => self.drop(DropReason::NoSuchPort),
-                }
-            }
-        }
-        Next::Continue
-    }
-
-    /// Sends to a port, unless the packet came from it.
-    pub(super) fn send(&mut self, port: PortId) {
-        if self.in_port() == port {
-            self.tell(Sight::SkipsInputPort);
-            self.drop(DropReason::InputPort);
-        } else {
-            self.send_anywhere(port);
-        }
-    }
-
-    fn send_anywhere(&mut self, port: PortId) {
-        self.ask(Input::Port(port));
-        match self.pipeline.port(port, self.version) {
-            Some(_) if self.is_kept_apart(port) => self.drop_for_protection(),
-            Some(state) => self.deliver(port, state),
-            None => self.drop_for_port(),
-        }
-    }
-
-    /// Sends to a port that exists, or through its patch.
-    pub(super) fn deliver(&mut self, port: PortId, state: PortState) {
-        match state.peer {
-            // A packet that is cut does not go through a patch, as in Open vSwitch.
-            Some(_) if self.cut_to_bytes.is_some() => {}
-            Some(peer) => self.cross(port, peer),
-            None => {
-                self.emit_output(port);
-                self.mirror_outgoing(port);
-            }
-        }
-    }
-
-    pub(super) fn drop_for_port(&mut self) {
-        self.tell(Sight::NoSuchPort);
-        self.drop(DropReason::NoSuchPort);
-    }
-
-    /// Sends a copy through the patch from `port` to `peer`, into the bridge of that.
-    fn cross(&mut self, port: PortId, peer: PortId) {
-        self.ask(Input::Port(peer));
-        if self.pipeline.port(peer, self.version).is_none() {
-            return self.drop_for_port();
-        }
-        if self.spend(self.copy_cost()) {
-            let caller = (self.step, self.author);
-            self.begin_step(StepKind::Patch {
-                from: port,
-                to: peer,
-            });
-            let table = BridgeId::of_port(peer).table(0);
-            // How the other bridge ends is its own matter; a failure is noted in the walk.
-            self.on_copy(Arc::from([]), table, Nested::Bridge(peer));
-            self.return_to(caller);
-        }
     }
 
     /// Begins again as a packet from `port`, in its bridge.
@@ -801,43 +683,12 @@ impl<'a, O: Observer> Walk<'a, O> {
     }
 
     /// The table where packets come into the bridge.
-    fn first_table(&mut self) -> TableId {
+    pub(super) fn first_table(&mut self) -> TableId {
         self.bridge().table(0)
     }
 
     pub(super) fn in_port(&mut self) -> PortId {
         PortId(self.state.read(f::IN_PORT) as u32)
-    }
-
-    /// Sends to the ports for which `is_chosen` holds, except the one the packet came from;
-    /// in the VLAN that it is in, if it is in one.
-    pub(super) fn flood(&mut self, is_chosen: impl Fn(PortState) -> bool, inside: Option<&Inside>) {
-        let (in_port, bridge) = (self.in_port(), self.bridge());
-        self.ask(Input::AllPorts);
-        let pipeline = self.pipeline;
-        let mut why_not = Some(DropReason::InputPort);
-        for (port, state) in pipeline.ports_of(bridge, self.version) {
-            if !self.spend(1) {
-                return;
-            }
-            if port == in_port || !is_chosen(state) {
-                continue;
-            }
-            if inside.is_some_and(|inside| !self.is_flooded(port, inside)) {
-                why_not = why_not.map(|_| DropReason::NoPortInVlan);
-            } else if self.is_kept_apart(port) {
-                why_not = why_not.map(|_| DropReason::ProtectedPort);
-            } else {
-                match inside {
-                    Some(inside) => self.send_in_vlan(port, state, inside),
-                    None => self.deliver(port, state),
-                }
-                why_not = None;
-            }
-        }
-        if let Some(reason) = why_not {
-            self.drop(reason);
-        }
     }
 
     /// Attributes reads to the step whose list continues after something nested in it.
@@ -859,6 +710,7 @@ impl<'a, O: Observer> Walk<'a, O> {
         let snapshot = self.state.snapshot();
         let stack = self.stack.clone();
         let flags = (self.is_reparse_needed, self.is_tag_hidden);
+        let queue = self.queue;
         let outer = std::mem::take(&mut self.effects);
         let frozen = std::mem::take(&mut self.frozen);
         let action_set = self.action_set.clone();
@@ -912,6 +764,7 @@ impl<'a, O: Observer> Walk<'a, O> {
         self.mirrored = mirrored.unwrap_or(self.mirrored);
         self.stack = stack;
         (self.is_reparse_needed, self.is_tag_hidden) = flags;
+        self.queue = queue;
         self.return_to(caller);
         match (kind, next) {
             _ if self.failure.is_some() => Next::Fail,

@@ -26,7 +26,7 @@ use crate::action::{Action, Actions, Slice, Subfield};
 use crate::check::form::{MAX_NESTING, OUT_OF_ORDER, Owner};
 
 /// Open vSwitch actions without a counterpart here.
-const MISSING: [&str; 21] = [
+const MISSING: [&str; 18] = [
     "ct",
     "ct_clear",
     "nat",
@@ -37,9 +37,6 @@ const MISSING: [&str; 21] = [
     "bundle",
     "bundle_load",
     "sample",
-    "enqueue",
-    "set_queue",
-    "pop_queue",
     "fin_timeout",
     "check_pkt_larger",
     "encap",

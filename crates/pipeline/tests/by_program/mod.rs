@@ -169,6 +169,7 @@ fn write() -> impl Strategy<Value = Write> {
 
 fn output() -> impl Strategy<Value = Output> {
     let port = select(vec![0, 1, 2, 3, 9, 0xffff, 0xfffe, u32::MAX]);
+    let enqueued = (port.clone(), 0..3_u32);
     let controller = any::<(u16, Vec<u8>, bool)>();
     prop_oneof![
         port.prop_map(|port| Output::Port(PortId(port))),
@@ -188,6 +189,10 @@ fn output() -> impl Strategy<Value = Output> {
             pause,
         }),
         subfield().prop_map(Output::Field),
+        enqueued.prop_map(|(port, queue)| Output::Enqueue {
+            port: PortId(port),
+            queue,
+        }),
     ]
 }
 
@@ -240,6 +245,9 @@ pub(crate) fn action() -> impl Strategy<Value = Action> {
             Action::PopVlan,
             Action::DecTtl,
             Action::DecMplsTtl,
+            Action::PopQueue,
+            Action::SetQueue(1),
+            Action::SetQueue(2),
             Action::Exit
         ]),
         (prop::option::of(port), prop::option::of(table()))

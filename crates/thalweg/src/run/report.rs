@@ -57,6 +57,8 @@ struct Report {
     packets: u64,
     outputs: BTreeMap<u32, u64>,
     drops: BTreeMap<&'static str, u64>,
+    /// Packets and copies that rules gave a queue.
+    queued: u64,
     caches: CachesReport,
     upcalls: u64,
     /// Packets answered by the rules, without an upcall.
@@ -161,6 +163,7 @@ impl Report {
                 .map(|port| (port.number, port.sent_packets))
                 .collect(),
             drops,
+            queued: totals.workers.queued,
             caches: CachesReport {
                 microflow: cache(totals.datapath.microflow, totals.microflows),
                 megaflow: cache(totals.datapath.megaflow, totals.megaflows),

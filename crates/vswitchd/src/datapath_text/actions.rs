@@ -62,6 +62,7 @@ impl ActionWriter<'_> {
     /// Open vSwitch compares because of the actions, such as those that they write.
     pub fn write_covering(&self, effects: &[Effect], flow: &mut DatapathFlow) -> DatapathActions {
         let (actions, examined) = self.run(effects, flow);
+        flow.compares_queue = effects.iter().any(sets_queue);
         for (field, bits) in examined.iter() {
             if flow.knows(field) {
                 flow.mask.set(field, bits);
@@ -121,6 +122,7 @@ impl ActionWriter<'_> {
             Effect::DecMplsTtl => commit.decrement_label_ttl(),
             Effect::PushVlan { tpid, tci } => commit.push_tag(*tpid, *tci),
             Effect::PopVlan => commit.pop_tag(),
+            Effect::Queue(queue) => commit.flow.queue = *queue,
             Effect::Cut { len_bytes } => {
                 commit.commit();
                 commit.texts.push(format!("trunc({len_bytes})"));
@@ -177,6 +179,14 @@ fn cookie_of(reason: PacketInReason, sender: Option<&Sender>) -> u64 {
         PacketInReason::TableMiss => 0,
         _ => u64::MAX,
     })
+}
+
+fn sets_queue(effect: &Effect) -> bool {
+    match effect {
+        Effect::Queue(_) => true,
+        Effect::Clone(nested) => nested.iter().any(sets_queue),
+        _ => false,
+    }
 }
 
 /// Whether an effect sends the packet, or a copy of it.

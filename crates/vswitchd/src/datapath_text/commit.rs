@@ -17,7 +17,7 @@ use super::attribute::{
     IPV6, Member, Part, SCTP, TCP, UDP, is_arp, is_mpls, is_neighbor_discovery, ones,
 };
 use super::flow::{DatapathFlow, FieldBits};
-use super::format::{label, label_count, masked_label, members, tag_members};
+use super::format::{hexadecimal, label, label_count, masked_label, members, tag_members};
 
 /// The fields of tags that a packet came with, outermost first.
 const TAG_FIELDS: [FieldId; 2] = [f::VLAN_TCI, f::VLAN_TCI_INNER];
@@ -73,6 +73,8 @@ pub(super) struct Packet {
     /// Outermost first.
     labels: Vec<Label>,
     ether_type: u16,
+    /// 0 for none.
+    pub(super) queue: u32,
 }
 
 impl Packet {
@@ -107,6 +109,7 @@ impl Packet {
                 .collect(),
             labels,
             ether_type,
+            queue: 0,
         }
     }
 
@@ -272,6 +275,11 @@ impl Commit {
             self.labels();
         }
         self.tags();
+        if self.base.queue != self.flow.queue {
+            self.base.queue = self.flow.queue;
+            let queue = hexadecimal(self.flow.queue.into());
+            self.texts.push(format!("set(skb_priority({queue}))"));
+        }
     }
 
     fn network(&mut self) {

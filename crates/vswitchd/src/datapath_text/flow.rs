@@ -44,6 +44,8 @@ pub struct DatapathFlow {
     pub tag_types: [u16; 2],
     /// Whether it compares all that packets have.
     pub is_exact: bool,
+    /// Whether Linux's priority of a packet is compared, which is zero in all that come in.
+    pub(super) compares_queue: bool,
     /// The fields whose values are not known, one bit each.
     pub(super) unknown: u128,
 }
@@ -63,6 +65,7 @@ impl DatapathFlow {
             mask: FieldBits::read_words(layout, mask),
             tag_types: [0; 2],
             is_exact: false,
+            compares_queue: false,
             unknown: unknown.fold(0, |bits, index| bits | 1 << index),
         };
         flow.cover();

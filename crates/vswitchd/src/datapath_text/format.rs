@@ -4,7 +4,8 @@
 //! The verbose form writes all of them, with masks of zero.
 //!
 //! 1. A flow that is written and read again is the same flow, but for IEEE 802.3 frames, whose
-//!    lack of a type Open vSwitch writes and does not read.
+//!    lack of a type Open vSwitch writes and does not read, and for whether it compares the
+//!    priority.
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -121,7 +122,10 @@ impl Attributes<'_> {
 
     fn metadata(&mut self, ports: &dyn Fn(PortId) -> String) {
         let (key, mask) = (&self.flow.key, &self.flow.mask);
-        self.fieldless(&["skb_priority"]);
+        match self.flow.compares_queue {
+            true => self.push("skb_priority", 0),
+            false => self.fieldless(&["skb_priority"]),
+        }
         if key.get(f::TUN_SRC) != 0 || key.get(f::TUN_DST) != 0 {
             let mut inside = members(TUNNEL.members, key, mask, self.is_verbose);
             if mask.get(f::TUN_ID) != 0 {

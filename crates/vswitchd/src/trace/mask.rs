@@ -38,6 +38,8 @@ pub(super) struct Examined {
     bits: FieldBits,
     /// The bits of fields before the last action.
     before: Vec<(FieldId, u128)>,
+    /// Whether an action is about queues; Open vSwitch then compares Linux's priority.
+    pub(super) has_queue: bool,
 }
 
 impl Examined {
@@ -92,6 +94,9 @@ impl Examined {
             Action::DecTtl => self.write(f::IP_TTL, 0xff, fields),
             Action::PushMpls(_) | Action::PopMpls(_) => self.count_labels(fields),
             Action::DecMplsTtl => self.add(f::MPLS_TTL, 0xff),
+            Action::SetQueue(_) | Action::PopQueue | Action::Output(Output::Enqueue { .. }) => {
+                self.has_queue = true;
+            }
             Action::Output(Output::Normal) => self.gratuitous_arp(fields),
             _ => {}
         }

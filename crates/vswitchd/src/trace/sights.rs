@@ -26,6 +26,8 @@ pub(super) struct Narrator<'a> {
     pub(super) nodes: Nodes,
     /// The fields at the end.
     pub(super) last: FieldBits,
+    /// The packet's queue at the end.
+    pub(super) queue: u32,
     /// The bound that was met.
     pub(super) failure: Option<DropReason>,
     pub(super) examined: Examined,
@@ -87,6 +89,7 @@ impl<'a> Narrator<'a> {
             has_packet,
             nodes,
             last: FieldBits::default(),
+            queue: 0,
             failure: None,
             examined: Examined::default(),
             field_set: String::new(),
@@ -261,7 +264,8 @@ impl Observer for Narrator<'_> {
                 let text = format!("bucket {}", bucket.id);
                 return self.nodes.open_copy(nesting + 1, NodeKind::Bucket, text);
             }
-            Sight::End => {
+            Sight::End { queue } => {
+                self.queue = queue;
                 return self.last = FieldBits::read_words(fields.layout(), fields.words());
             }
             Sight::Normal(sight) => match self.normal(sight) {
@@ -296,6 +300,7 @@ impl Observer for Narrator<'_> {
                 let text = format!("unmet prerequisites for {field}, set_field ignored");
                 (NodeKind::Warning, text)
             }
+            Sight::QueueIs(queue) => (NodeKind::Detail, format!("queue = {queue}")),
             Sight::OutputTo(number) if number > u16::MAX.into() => {
                 let text = format!("output port {number} is out of range");
                 (NodeKind::Warning, text)

@@ -144,10 +144,21 @@ pub(super) fn draw_action(
         8 => Action::Pop(*pick(random, &slices(shape))),
         9 if random.random_ratio(1, 4) => Action::Exit,
         10..13 => draw_write(random, config, shape),
-        13 => Action::Output(random.random_range(1..=config.ports)),
+        13 => draw_send(random, config),
         14 => draw_tag_write(random, shape),
         _ => return draw_header_change(random, shape),
     })
+}
+
+/// Draws an action that sends, or that says how later ones do.
+fn draw_send(random: &mut Random, config: &RandomConfig) -> Action {
+    let port = random.random_range(1..=config.ports);
+    match random.random_range(0..8_u8) {
+        0 => Action::Enqueue(port, random.random_range(0..3)),
+        1 => Action::SetQueue(random.random_range(0..3)),
+        2 => Action::PopQueue,
+        _ => Action::Output(port),
+    }
 }
 
 /// Slices of 16 bits to read or write.
@@ -296,6 +307,7 @@ pub(super) fn draw_action_set(
                 let slices = slices(&inner);
                 Some(Action::Move(*pick(random, &slices), *pick(random, &slices)))
             }
+            _ if random.random_ratio(1, 4) => Some(Action::SetQueue(random.random_range(0..3))),
             _ => draw_header_change(random, &mut inner),
         };
         set.extend(action);

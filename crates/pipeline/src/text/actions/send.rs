@@ -1,6 +1,8 @@
 //! Actions that send a packet: to ports, groups, tables, the controller.
 
 use super::ActionReader;
+use thalweg_packet::PortId;
+
 use crate::action::{Action, GroupId, Output, TableId};
 use crate::check::form::{MAX_GROUP, MAX_TABLE};
 use crate::effect::PacketInReason;
@@ -23,6 +25,9 @@ impl<'a> ActionReader<'a> {
             "resubmit" => resubmit(line, pair)?,
             "exit" => Action::Exit,
             "note" => Action::Note(line.hex_bytes(pair.value)?),
+            "enqueue" => enqueue(line, pair)?,
+            "set_queue" => Action::SetQueue(line.integer(pair.value)?),
+            "pop_queue" => Action::PopQueue,
             "clear_actions" => Action::ClearActions,
             _ => return Ok(None),
         };
@@ -67,6 +72,33 @@ pub(in crate::text) fn output(line: &Line<'_>, part: &str, port: PortWord) -> Pa
         PortWord::Controller => Ok(Output::to_controller(WHOLE_PACKET)),
         PortWord::Table => Ok(Output::Table),
         PortWord::None => Err(line.value(part, "a port that packets can be sent to")),
+    }
+}
+
+/// Reads `enqueue:PORT:QUEUE`, also written `enqueue(PORT,QUEUE)` and `enqueue:PORTqQUEUE`.
+fn enqueue(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Action> {
+    let digits = pair.value.bytes().take_while(u8::is_ascii_digit).count();
+    let is_separator = |(place, byte): &(usize, u8)| {
+        matches!(byte, b':' | b',') || *byte == b'q' && *place == digits && digits > 0
+    };
+    let Some((place, _)) = pair.value.bytes().enumerate().find(is_separator) else {
+        return Err(line.syntax(pair.key, "write enqueue:PORT:QUEUE"));
+    };
+    let (port, queue) = (pair.value[..place].trim(), pair.value[place + 1..].trim());
+    Ok(Action::Output(Output::Enqueue {
+        port: single_port(line, port)?,
+        queue: line.integer(queue)?,
+    }))
+}
+
+/// Reads a port that is one port: a number or a name, `LOCAL` or `IN_PORT`.
+fn single_port(line: &Line<'_>, part: &str) -> Parsed<PortId> {
+    match line.port_word(part)? {
+        Some(PortWord::Number(port)) => Ok(port),
+        Some(PortWord::Local) => Ok(LOCAL_PORT),
+        Some(PortWord::InPort) => Ok(Output::IN_PORT),
+        Some(_) => Err(line.value(part, "a port's number or name, LOCAL or IN_PORT")),
+        None => Err(line.unknown_port(part, "port")),
     }
 }
 

@@ -7,8 +7,8 @@
 
 use std::fmt;
 
-use thalweg_packet::FieldId;
 use thalweg_packet::standard as f;
+use thalweg_packet::{FieldId, PortId};
 
 use super::{Context, Out, PortSpelling, hexadecimal, port, text, value};
 use crate::action::{Action, Output, Subfield, Write};
@@ -162,6 +162,8 @@ fn control(out: Out<'_, '_>, action: &Action, context: Context<'_>) -> fmt::Resu
                 None => out.write_str(",)"),
             }
         }
+        Action::SetQueue(queue) => write!(out, "set_queue:{queue}"),
+        Action::PopQueue => out.write_str("pop_queue"),
         Action::Note(bytes) => {
             write!(out, "note:{}", dotted(bytes))
         }
@@ -198,6 +200,23 @@ fn output(out: Out<'_, '_>, output: &Output, context: Context<'_>) -> fmt::Resul
             out.write_str("output:")?;
             subfield(out, source, context)
         }
+        Output::Enqueue { port, queue } => {
+            out.write_str("enqueue:")?;
+            single_port(out, *port, context)?;
+            write!(out, ":{queue}")
+        }
+    }
+}
+
+/// Writes a port that is one port.
+fn single_port(out: Out<'_, '_>, number: PortId, context: Context<'_>) -> fmt::Result {
+    let short = match context.ports.has_bridges {
+        true => PortId(number.0 & 0xffff),
+        false => number,
+    };
+    match short == Output::IN_PORT {
+        true => out.write_str("IN_PORT"),
+        false => port(out, number.0.into(), context.ports),
     }
 }
 

@@ -79,6 +79,7 @@ fn one(effect: &Effect, shape: Shape) -> Option<String> {
             entry >> 8 & 1,
         ),
         Effect::PopMpls { ether_type } => format!("pop_mpls(eth_type={ether_type:#x})"),
+        Effect::Queue(queue) => format!("set(skb_priority({queue:#x}))"),
         Effect::Cut { len_bytes } => format!("trunc({len_bytes})"),
         Effect::Output(port) => port.to_string(),
         Effect::Controller {

@@ -153,6 +153,12 @@ impl Reader {
                 self.shape = outside;
                 Action::Clone(nested.into())
             }
+            Of::SetQueue(queue) => Action::SetQueue(*queue),
+            Of::PopQueue => Action::PopQueue,
+            Of::Enqueue { port, queue } => Action::Output(Output::Enqueue {
+                port: port_id(*port),
+                queue: *queue,
+            }),
             Of::Note(bytes) => Action::Note(bytes[..].into()),
             Of::Exit => Action::Exit,
             other => return simple_write(other).map(Some),

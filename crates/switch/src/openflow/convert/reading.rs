@@ -150,6 +150,8 @@ fn tell(action: &Action, shape: &mut Shape) -> of_action::Action {
         Action::Clone(nested) => Of::Clone(list(nested, &mut shape.clone())),
         Action::Note(bytes) => Of::Note(Bytes::copy_from_slice(bytes)),
         Action::Exit => Of::Exit,
+        Action::SetQueue(queue) => Of::SetQueue(*queue),
+        Action::PopQueue => Of::PopQueue,
         Action::WriteMetadata { .. }
         | Action::WriteActions(_)
         | Action::ClearActions
@@ -193,6 +195,12 @@ fn tell_output(output: &Output, shape: &Shape) -> of_action::Action {
                 userdata: (!userdata.is_empty()).then(|| Bytes::copy_from_slice(userdata)),
                 meter: None,
             });
+        }
+        Output::Enqueue { port, queue } => {
+            return Of::Enqueue {
+                port: port_number(*port),
+                queue: *queue,
+            };
         }
         Output::Field(source) => {
             return match of_subfield(source, shape) {

@@ -6,7 +6,7 @@ use thalweg_packet::{FieldId, PortId, standard as f};
 use thalweg_pipeline::{Effect, PacketInReason, Sender, TableId};
 
 use super::reading::read;
-use crate::datapath_text::{ActionWriter, DatapathFlow, FieldBits};
+use crate::datapath_text::{ActionWriter, DatapathFlow, FieldBits, FlowWriter};
 
 fn write(effects: &[Effect], flow: &DatapathFlow) -> String {
     let writer = ActionWriter {
@@ -318,4 +318,28 @@ fn what_cannot_be_changed_back_is_a_clone() {
         write(&[set(f::ETH_DST, 1), list, output(4), output(5)], &flow),
         "set(eth(dst=00:00:00:00:00:07)),2,set(eth(dst=00:00:00:00:00:01)),4,5"
     );
+}
+
+/// A queue is set where the packet next leaves, and then the flow compares that it had none.
+#[test]
+fn a_queue_is_set_before_the_packet_leaves() {
+    let queue = Effect::Queue;
+    let copy = Effect::Clone([queue(1), output(3)].into());
+    let effects = [queue(9), queue(7), copy, output(2), queue(0), output(4)];
+    let expected = "set(skb_priority(0x1)),3,set(skb_priority(0x7)),2,set(skb_priority(0)),4";
+    actions(UDP, &effects, expected);
+    actions(UDP, &[queue(7), queue(0), output(2)], "2");
+    let writer = ActionWriter {
+        ports: &|port| port.0.to_string(),
+        recirculations: &|number| number,
+        senders: &|_| 0,
+    };
+    let shown = |effects: &[Effect]| {
+        let mut flow = read(UDP);
+        flow.mask = FieldBits::default();
+        writer.write_covering(effects, &mut flow);
+        FlowWriter::new(&|port| port.0.to_string()).write(&flow)
+    };
+    assert!(shown(&effects).starts_with("skb_priority(0),recirc_id(0),"));
+    assert!(shown(&[output(2)]).starts_with("recirc_id(0),"));
 }
