@@ -111,6 +111,14 @@ pub enum Output {
         /// The queue.
         queue: u32,
     },
+    /// A port, which gets the beginning of the packet. A patch gets nothing, and neither does
+    /// `IN_PORT`, as in Open vSwitch 3.1.
+    Truncated {
+        /// The port; `LOCAL` and `IN_PORT` have OpenFlow 1.0's numbers.
+        port: PortId,
+        /// Most bytes that are sent.
+        max_len_bytes: u32,
+    },
 }
 
 impl Output {
@@ -126,10 +134,10 @@ impl Output {
     }
 
     /// Whether this sends in a way that OpenFlow's output cannot say (`controller(...)`,
-    /// `enqueue`).
+    /// `enqueue`, `output(port=...,max_len=...)`).
     pub(crate) fn is_extended(&self) -> bool {
         match self {
-            Output::Enqueue { .. } => true,
+            Output::Enqueue { .. } | Output::Truncated { .. } => true,
             Output::Controller { max_len_bytes, .. } => {
                 *self != Output::to_controller(*max_len_bytes)
             }

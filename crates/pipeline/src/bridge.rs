@@ -92,6 +92,13 @@ impl BridgeId {
                 port: self.move_port(*port),
                 queue: *queue,
             }),
+            Action::Output(Output::Truncated {
+                port,
+                max_len_bytes,
+            }) => Action::Output(Output::Truncated {
+                port: self.move_port(*port),
+                max_len_bytes: *max_len_bytes,
+            }),
             Action::Group(group) => Action::Group(self.group(group.number())),
             Action::SetField(writes) => {
                 Action::SetField(writes.iter().map(|write| without_bridge(*write)).collect())

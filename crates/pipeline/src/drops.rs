@@ -56,10 +56,13 @@ pub enum DropReason {
     TooManyEffects,
     /// The bridge drops fragments.
     Fragment,
+    /// An output cuts the packet, and leads through a patch or back to the input port, for
+    /// which packets are not cut.
+    NotCut,
 }
 
 /// Names of the reasons, in the order of the enum.
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 20] = [
     "table_miss",
     "action",
     "input_port",
@@ -79,6 +82,7 @@ const NAMES: [&str; 19] = [
     "too_much_work",
     "too_many_effects",
     "fragment",
+    "not_cut",
 ];
 
 impl DropReason {
@@ -108,6 +112,7 @@ impl DropReason {
             DropReason::TooMuchWork => 16,
             DropReason::TooManyEffects => 17,
             DropReason::Fragment => 18,
+            DropReason::NotCut => 19,
         }
     }
 }

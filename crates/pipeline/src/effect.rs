@@ -137,7 +137,7 @@ pub enum Effect {
     /// Cuts the packet to this length; what follows sends it.
     Cut {
         /// Most bytes that are left.
-        len_bytes: u16,
+        len_bytes: u32,
     },
     /// Sends the packet.
     Output(PortId),
@@ -321,7 +321,7 @@ pub fn run(
                 }
             }
             Effect::Queue(queue) => outbox.queued += u64::from(*queue != 0),
-            Effect::Cut { len_bytes } => packet.truncate(usize::from(*len_bytes)),
+            Effect::Cut { len_bytes } => packet.truncate(*len_bytes as usize),
             Effect::Recirculate(continuation) => {
                 return outbox.recirculated.push((*continuation, packet));
             }

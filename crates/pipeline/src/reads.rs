@@ -175,7 +175,8 @@ fn add_output(output: &Output, used: &mut BTreeSet<FieldId>) {
         | Output::All
         | Output::Flood
         | Output::Local
-        | Output::Enqueue { .. } => {
+        | Output::Enqueue { .. }
+        | Output::Truncated { .. } => {
             used.insert(f::IN_PORT);
         }
     }

@@ -1,4 +1,4 @@
-//! Queues: what a packet leaves with, and what is counted of it.
+//! Queues and cut packets: what a packet leaves with, and what is counted of it.
 //!
 //! The answers are those of Open vSwitch 3.1.0 (`cargo xtask ovs-trace`), apart from copies,
 //! which it spells in another way.
@@ -6,8 +6,8 @@
 use thalweg_packet::{Headers, Instant, Packet, PacketPool, PortId, Receipt};
 use thalweg_pipeline::text::{LOCAL_PORT, parse_groups, parse_rules, print_effects};
 use thalweg_pipeline::{
-    BridgeId, Change, Config, Operation, Outbox, Pipeline, PortState, Translation, forward,
-    translate,
+    BridgeId, Change, Config, DropReason, Operation, Outbox, Pipeline, PortState, Translation,
+    forward, translate,
 };
 
 /// A frame of UDP over IPv4.
@@ -148,4 +148,46 @@ fn queued_packets_are_counted() {
         let (outbox, _) = sent(&format!("actions={actions}"));
         assert_eq!(outbox.queued, count, "{actions}");
     }
+}
+
+#[test]
+fn packets_are_cut_as_open_vswitch_cuts_them() {
+    let cases = [
+        ("output(port=2,max_len=20),3", "clone(trunc(20),2),3"),
+        ("output(port=local,max_len=20)", "clone(trunc(20),65534)"),
+        // Not for these.
+        ("output(port=in_port,max_len=20),3", "3"),
+        ("output(port=5,max_len=20),3", "3"),
+        ("output(port=1,max_len=20),3", "3"),
+        ("output(port=9,max_len=20),3", "3"),
+        (
+            "set_queue:7,output(port=2,max_len=100000)",
+            "set(skb_priority(0x7)),clone(trunc(100000),2)",
+        ),
+    ];
+    for (actions, expected) in cases {
+        let (text, _) = answer(&format!("actions={actions}"), "");
+        assert_eq!(text, expected, "{actions}");
+    }
+    let reasons = [
+        ("in_port", DropReason::NotCut),
+        ("5", DropReason::NotCut),
+        ("1", DropReason::InputPort),
+        ("9", DropReason::NoSuchPort),
+    ];
+    for (port, reason) in reasons {
+        let (_, translation) = answer(&format!("actions=output(port={port},max_len=20)"), "");
+        assert_eq!(translation.drop_reason, Some(reason), "{port}");
+    }
+}
+
+/// Only what is sent by the output is cut; a packet that is shorter stays as it is.
+#[test]
+fn the_packet_itself_stays_whole() {
+    let (outbox, _) = sent("actions=output(port=2,max_len=20),3,output(port=4,max_len=1000)");
+    let lengths = outbox
+        .sent
+        .iter()
+        .map(|(port, packet)| (port.0, packet.len()));
+    assert_eq!(lengths.collect::<Vec<_>>(), [(2, 20), (3, 42), (4, 42)]);
 }

@@ -208,6 +208,11 @@ const ACTIONS: &[(&str, &str)] = &[
         "set_queue:7,pop_queue,enqueue:3:9,enqueue:LOCAL:0,enqueue:IN_PORT:4294967295",
     ),
     ("", "write_actions(set_queue:7,output:2)"),
+    (
+        "",
+        "output(port=3,max_len=14),output(port=LOCAL,max_len=4294967295)",
+    ),
+    ("", "output(port=IN_PORT,max_len=100)"),
 ];
 
 #[test]
@@ -455,6 +460,22 @@ const FAULTS: &[(&str, &str)] = &[
     (
         "actions=enqueue:flood:1",
         "flow:1:17: `flood` is not a port's number or name, LOCAL or IN_PORT",
+    ),
+    (
+        "actions=output(port=3,max_len=13)",
+        "flow:1:31: `13` is not a length of at least 14 bytes",
+    ),
+    (
+        "actions=output(port=flood,max_len=14)",
+        "flow:1:21: `flood` is not a port's number or name, LOCAL or IN_PORT",
+    ),
+    (
+        "actions=output(port=3)",
+        "flow:1:9: write output(port=PORT,max_len=BYTES)",
+    ),
+    (
+        "actions=output(port=3,len=14)",
+        "flow:1:23: unknown option of `output` `len`; there are port and max_len",
     ),
     ("actions=enqueue:3", "flow:1:9: write enqueue:PORT:QUEUE"),
     (

@@ -61,6 +61,8 @@ pub enum Action {
     OutputReserved(ReservedPort),
     /// Send this many bytes of the packet to the controller.
     Controller(u16),
+    /// Send the first bytes of the packet to a port.
+    OutputCut(u32, u32),
     /// Send to a port in a queue of it.
     Enqueue(u32, u32),
     /// Give the packet a queue.
@@ -129,6 +131,7 @@ impl fmt::Display for Action {
                 ReservedPort::Normal => "normal",
             }),
             Action::Controller(max_len_bytes) => write!(f, "controller:{max_len_bytes}"),
+            Action::OutputCut(port, bytes) => write!(f, "output(port={port},max_len={bytes})"),
             Action::Enqueue(port, queue) => write!(f, "enqueue:{port}:{queue}"),
             Action::SetQueue(queue) => write!(f, "set_queue:{queue}"),
             Action::PopQueue => f.write_str("pop_queue"),

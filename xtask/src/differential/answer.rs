@@ -68,6 +68,7 @@ impl Execution {
         mut headers: Headers,
         mut queue: u32,
     ) {
+        let mut cut = usize::MAX;
         for action in actions {
             let mut rewriter = Rewriter::new(&mut packet, &mut headers);
             match action {
@@ -94,11 +95,15 @@ impl Execution {
                     headers = Headers::parse(packet.bytes()).unwrap_or(headers);
                 }
                 DatapathAction::Output(port) => {
-                    self.answer.sent.push((*port, packet.bytes().to_vec()));
+                    let len = packet.len().min(std::mem::replace(&mut cut, usize::MAX));
+                    self.answer
+                        .sent
+                        .push((*port, packet.bytes()[..len].to_vec()));
                     self.answer
                         .queues
                         .extend((queue != 0).then_some((*port, queue)));
                 }
+                DatapathAction::Cut(len) => cut = *len as usize,
                 DatapathAction::Queue(new) => queue = *new,
                 DatapathAction::Controller {
                     reason,

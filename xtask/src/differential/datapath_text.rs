@@ -21,6 +21,8 @@ pub(super) enum DatapathAction {
     Set(Vec<FieldWrite>),
     /// Gives the packet a queue; 0 for none.
     Queue(u32),
+    /// Cuts what the next action sends.
+    Cut(u32),
     /// Adds an outer tag.
     PushVlan { tpid: u16, tci: u16 },
     /// Removes the outer tag.
@@ -97,6 +99,7 @@ fn parse_action(text: &str) -> anyhow::Result<DatapathAction> {
     }
     Ok(match name {
         "set" => DatapathAction::Set(parse_set(inside)?),
+        "trunc" => DatapathAction::Cut(parse_number(inside)? as u32),
         "push_vlan" => push_vlan(inside)?,
         "push_mpls" => {
             let entry = number_of(inside, "label")? << 12
@@ -276,11 +279,14 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_read() {
-        let actions = parse_actions("set(skb_priority(0x7)),2,set(skb_priority(0)),3").unwrap();
+    fn queues_and_cuts_are_read() {
+        let actions = parse_actions("set(skb_priority(0x7)),2,trunc(64),3").unwrap();
         let queue = DatapathAction::Queue;
         let output = DatapathAction::Output;
-        assert_eq!(actions, [queue(7), output(2), queue(0), output(3)]);
+        assert_eq!(
+            actions,
+            [queue(7), output(2), DatapathAction::Cut(64), output(3)]
+        );
     }
 
     #[test]

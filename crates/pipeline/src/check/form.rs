@@ -37,6 +37,9 @@ pub(crate) const MAX_BUCKET: u32 = 0xffff_ff00;
 /// Highest table number (OpenFlow `OFPTT_MAX`).
 pub(crate) const MAX_TABLE: u8 = 254;
 
+/// Fewest bytes that an output can cut a packet to: an Ethernet header.
+pub(crate) const MIN_CUT_BYTES: u32 = 14;
+
 /// EtherTypes of VLAN tags: customer and service (IEEE 802.1Q, table 9-1).
 pub(crate) const TAG_TYPES: [u16; 2] = [0x8100, 0x88a8];
 
@@ -251,6 +254,14 @@ impl Form<'_> {
     fn action(&self, action: &Action, depth: usize) -> Checked {
         match action {
             Action::Output(Output::Field(source)) | Action::Push(source) => self.readable(source),
+            Action::Output(Output::Truncated { max_len_bytes, .. })
+                if *max_len_bytes < MIN_CUT_BYTES =>
+            {
+                Err(format!(
+                    "output: {max_len_bytes} bytes are less than the {MIN_CUT_BYTES} of an \
+                     Ethernet header"
+                ))
+            }
             Action::SetField(writes) if writes.is_empty() => {
                 Err("set_field: there is nothing to write".to_owned())
             }

@@ -145,14 +145,17 @@ impl<O: Observer> Walk<'_, O> {
         }
     }
 
+    /// Sends the first bytes of the packet to a port that is not a patch.
+    pub(super) fn emit_cut(&mut self, port: PortId, len_bytes: u32) {
+        let cut = [Effect::Cut { len_bytes }, Effect::Output(port)];
+        self.emit(Effect::Clone(cut.into()));
+    }
+
     /// Sends to a port that is not a patch, as long as the mirror wants the packet.
     pub(super) fn emit_output(&mut self, port: PortId) {
         match self.cut_to_bytes {
             None => self.emit(Effect::Output(port)),
-            Some(len_bytes) => {
-                let cut = [Effect::Cut { len_bytes }, Effect::Output(port)];
-                self.emit(Effect::Clone(cut.into()));
-            }
+            Some(len_bytes) => self.emit_cut(port, len_bytes.into()),
         }
     }
 }

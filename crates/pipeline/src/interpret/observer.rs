@@ -70,6 +70,9 @@ pub enum Sight<'a> {
     FromMirror,
     /// The packet would have gone from a protected port to another.
     KeptApart,
+    /// An output that cuts the packet, to what Open vSwitch does not cut for: a patch,
+    /// `IN_PORT`, a port that does not exist.
+    NotCut(PortId),
     /// An output to a port that does not exist.
     NoSuchPort,
     /// A group that does not exist.

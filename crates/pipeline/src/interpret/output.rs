@@ -64,6 +64,10 @@ impl<O: Observer> Walk<'_, O> {
             }
             Output::Field(source) => return self.output_to_field(source, table),
             Output::Enqueue { port, queue } => self.enqueue(*port, *queue),
+            Output::Truncated {
+                port,
+                max_len_bytes,
+            } => self.send_cut(*port, *max_len_bytes),
         }
         Next::Continue
     }
@@ -149,6 +153,34 @@ impl<O: Observer> Walk<'_, O> {
         match self.pipeline.config.bridges {
             true => PortId(port.0 & 0xffff),
             false => port,
+        }
+    }
+
+    /// Sends the first bytes of the packet to a port (`xlate_output_trunc_action`).
+    fn send_cut(&mut self, port: PortId, len_bytes: u32) {
+        if self.number_of(port) == Output::IN_PORT {
+            self.tell(Sight::NotCut(port));
+            return self.drop(DropReason::NotCut);
+        }
+        if self.in_port() == port {
+            self.tell(Sight::SkipsInputPort);
+            return self.drop(DropReason::InputPort);
+        }
+        self.ask(Input::Port(port));
+        match self.pipeline.port(port, self.version) {
+            None => {
+                self.tell(Sight::NotCut(port));
+                self.drop(DropReason::NoSuchPort);
+            }
+            Some(state) if state.peer.is_some() => {
+                self.tell(Sight::NotCut(port));
+                self.drop(DropReason::NotCut);
+            }
+            Some(_) if self.is_kept_apart(port) => self.drop_for_protection(),
+            Some(_) => {
+                self.emit_cut(port, len_bytes);
+                self.mirror_outgoing(port);
+            }
         }
     }
 

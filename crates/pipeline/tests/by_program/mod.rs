@@ -169,6 +169,7 @@ fn write() -> impl Strategy<Value = Write> {
 
 fn output() -> impl Strategy<Value = Output> {
     let port = select(vec![0, 1, 2, 3, 9, 0xffff, 0xfffe, u32::MAX]);
+    let cut = (port.clone(), select(vec![0, 13, 14, 20, u32::MAX]));
     let enqueued = (port.clone(), 0..3_u32);
     let controller = any::<(u16, Vec<u8>, bool)>();
     prop_oneof![
@@ -189,6 +190,10 @@ fn output() -> impl Strategy<Value = Output> {
             pause,
         }),
         subfield().prop_map(Output::Field),
+        cut.prop_map(|(port, max_len_bytes)| Output::Truncated {
+            port: PortId(port),
+            max_len_bytes,
+        }),
         enqueued.prop_map(|(port, queue)| Output::Enqueue {
             port: PortId(port),
             queue,

@@ -199,16 +199,19 @@ impl<'a> Narrator<'a> {
         name.unwrap_or_else(|| (port.0 & 0xffff).to_string())
     }
 
+    /// A port without its name.
+    fn spelt(&self, port: PortId) -> String {
+        let action = Action::Output(Output::Enqueue { port, queue: 0 });
+        let ports = PortSpelling::numbers(self.pipeline);
+        let text = print_actions(&[action], &Match::default(), ports);
+        let text = text.trim_start_matches("enqueue:");
+        text.trim_end_matches(":0").to_owned()
+    }
+
     fn dead_bucket(&self, bucket: &Bucket) -> String {
-        let spelt = |port: PortId| {
-            let action = Action::Output(Output::Port(port));
-            let ports = PortSpelling::numbers(self.pipeline);
-            let text = print_actions(&[action], &Match::default(), ports);
-            text.trim_start_matches("output:").to_owned()
-        };
         let port = bucket
             .watch_port
-            .map(|port| format!("port {}", spelt(port)));
+            .map(|port| format!("port {}", self.spelt(port)));
         // Open vSwitch calls the group a port too.
         let group = bucket
             .watch_group
@@ -310,6 +313,11 @@ impl Observer for Narrator<'_> {
                 NodeKind::Warning,
                 "skipping output to input port".to_owned(),
             ),
+            Sight::NotCut(port) => {
+                let spelt = self.spelt(port);
+                let text = format!("output_trunc does not support patch port {spelt}");
+                (NodeKind::Error, text)
+            }
             Sight::NoSuchPort => (NodeKind::Warning, "Nonexistent output port".to_owned()),
             Sight::NoSuchGroup(group) => {
                 let text = format!("output to nonexistent group {}", group.number());

@@ -157,6 +157,7 @@ fn draw_send(random: &mut Random, config: &RandomConfig) -> Action {
         0 => Action::Enqueue(port, random.random_range(0..3)),
         1 => Action::SetQueue(random.random_range(0..3)),
         2 => Action::PopQueue,
+        3 => Action::OutputCut(port, *pick(random, &[14, 20, 42, 64, 1_000_000])),
         _ => Action::Output(port),
     }
 }

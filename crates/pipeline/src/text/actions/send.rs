@@ -4,7 +4,7 @@ use super::ActionReader;
 use thalweg_packet::PortId;
 
 use crate::action::{Action, GroupId, Output, TableId};
-use crate::check::form::{MAX_GROUP, MAX_TABLE};
+use crate::check::form::{MAX_GROUP, MAX_TABLE, MIN_CUT_BYTES};
 use crate::effect::PacketInReason;
 use crate::text::error::Parsed;
 use crate::text::line::{Line, Mark, Pair};
@@ -37,7 +37,7 @@ impl<'a> ActionReader<'a> {
     fn output(&self, pair: Pair<'a>) -> Parsed<Action> {
         let line = self.line;
         if pair.mark == Mark::Parenthesis {
-            return Err(line.unsupported(pair.key, "output(port=...,max_len=...)"));
+            return truncated(line, pair);
         }
         // `output:CONTROLLER:64` is the controller with its argument.
         let (target, argument) = pair.value.split_once(':').unwrap_or((pair.value, ""));
@@ -72,6 +72,35 @@ pub(in crate::text) fn output(line: &Line<'_>, part: &str, port: PortWord) -> Pa
         PortWord::Controller => Ok(Output::to_controller(WHOLE_PACKET)),
         PortWord::Table => Ok(Output::Table),
         PortWord::None => Err(line.value(part, "a port that packets can be sent to")),
+    }
+}
+
+/// Reads `output(port=PORT,max_len=BYTES)`.
+fn truncated(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Action> {
+    let (mut port, mut len) = (None, None);
+    let mut options = line.pairs(pair.value);
+    while let Some(option) = options.next()? {
+        match option.key {
+            "port" => port = Some(single_port(line, option.value)?),
+            "max_len" => match line.integer(option.value)? {
+                bytes if bytes >= MIN_CUT_BYTES => len = Some(bytes),
+                _ => return Err(line.value(option.value, "a length of at least 14 bytes")),
+            },
+            _ => {
+                return Err(line.unknown(
+                    option.key,
+                    "option of `output`",
+                    "there are port and max_len",
+                ));
+            }
+        }
+    }
+    match (port, len) {
+        (Some(port), Some(max_len_bytes)) => Ok(Action::Output(Output::Truncated {
+            port,
+            max_len_bytes,
+        })),
+        _ => Err(line.syntax(pair.key, "write output(port=PORT,max_len=BYTES)")),
     }
 }
 

@@ -200,6 +200,14 @@ fn output(out: Out<'_, '_>, output: &Output, context: Context<'_>) -> fmt::Resul
             out.write_str("output:")?;
             subfield(out, source, context)
         }
+        Output::Truncated {
+            port,
+            max_len_bytes,
+        } => {
+            out.write_str("output(port=")?;
+            single_port(out, *port, context)?;
+            write!(out, ",max_len={max_len_bytes})")
+        }
         Output::Enqueue { port, queue } => {
             out.write_str("enqueue:")?;
             single_port(out, *port, context)?;

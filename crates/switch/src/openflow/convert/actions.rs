@@ -159,6 +159,7 @@ impl Reader {
                 port: port_id(*port),
                 queue: *queue,
             }),
+            Of::OutputTruncated { port, max_length } => truncated(*port, *max_length)?,
             Of::Note(bytes) => Action::Note(bytes[..].into()),
             Of::Exit => Action::Exit,
             other => return simple_write(other).map(Some),
@@ -252,6 +253,19 @@ fn output(port: PortNumber, max_length: u16) -> Result<Option<Action>, Refusal> 
         }
         port => Output::Port(PortId(port.0)),
     })))
+}
+
+/// An output of the beginning of the packet.
+fn truncated(port: PortNumber, max_length: u32) -> Result<Action, Refusal> {
+    let is_one_port = matches!(port, PortNumber::LOCAL | PortNumber::IN_PORT);
+    if port.is_reserved() && !is_one_port {
+        let what = format!("packets are not cut for {port}");
+        return Err(refuse(ErrorCode::OFPBAC_BAD_OUT_PORT, what));
+    }
+    Ok(Action::Output(Output::Truncated {
+        port: port_id(port),
+        max_len_bytes: max_length,
+    }))
 }
 
 fn controller(options: &of_action::Controller) -> Result<Action, Refusal> {

@@ -196,6 +196,15 @@ fn tell_output(output: &Output, shape: &Shape) -> of_action::Action {
                 meter: None,
             });
         }
+        Output::Truncated {
+            port,
+            max_len_bytes,
+        } => {
+            return Of::OutputTruncated {
+                port: port_number(*port),
+                max_length: *max_len_bytes,
+            };
+        }
         Output::Enqueue { port, queue } => {
             return Of::Enqueue {
                 port: port_number(*port),
