@@ -225,6 +225,11 @@ pub enum Action {
     Clone(Actions),
     /// Bytes for human readers; does nothing.
     Note(Box<[u8]>),
+    /// Ends this pass; the rest of all lists follows once the packet was looked up again.
+    DebugRecirculation,
+    /// Lets Open vSwitch's datapath hand the packets to its control side; does nothing here,
+    /// and is told of.
+    DebugSlow,
     /// Ends all processing of the packet, including lists that resubmitted to this one.
     Exit,
     /// Adds to the action set, which is executed when no table follows.

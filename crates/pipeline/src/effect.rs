@@ -134,6 +134,8 @@ pub enum Effect {
     },
     /// Gives the packet a queue of the ports that it leaves by; 0 for none.
     Queue(u32),
+    /// Does nothing. Open vSwitch's datapath would hand the packet to its control side.
+    Slow,
     /// Cuts the packet to this length; what follows sends it.
     Cut {
         /// Most bytes that are left.
@@ -321,6 +323,7 @@ pub fn run(
                 }
             }
             Effect::Queue(queue) => outbox.queued += u64::from(*queue != 0),
+            Effect::Slow => {}
             Effect::Cut { len_bytes } => packet.truncate(*len_bytes as usize),
             Effect::Recirculate(continuation) => {
                 return outbox.recirculated.push((*continuation, packet));
@@ -368,6 +371,7 @@ fn rewrite(
         | Effect::Drop { .. }
         | Effect::Clone(_)
         | Effect::Queue(_)
+        | Effect::Slow
         | Effect::Cut { .. }
         | Effect::Recirculate(_) => {}
     }

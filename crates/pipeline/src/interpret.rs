@@ -22,10 +22,10 @@
 //!    and [`MAX_WORK`] units of work. A packet that meets one of these bounds is dropped for
 //!    that reason, and none of its walk takes effect. Effects beyond [`MAX_EFFECTS`], those of
 //!    copies included, are left out and counted.
-//! 4. Some actions expose headers that were never parsed: popping the last MPLS label, or a
-//!    VLAN tag above one that was not looked at. Such an action is followed by a recirculation
-//!    before anything else is read. The rest of the walk is frozen into a [`Continuation`]
-//!    that continues from a new parse.
+//! 4. `debug_recirc` ends a pass. Some actions expose headers that were never parsed: popping
+//!    the last MPLS label, or a VLAN tag above one that was not looked at. Such an action is
+//!    followed by a recirculation before anything else is read. The rest of the walk is frozen
+//!    into a [`Continuation`] that continues in the next pass, from a new parse.
 //! 5. An output to the controller may pause the walk. Its rest is frozen in the same way, and
 //!    the controller gets it with the packet.
 //! 6. An observer ([`observe`]) sees each step of a walk and changes nothing of it. The plain
@@ -164,6 +164,38 @@ pub fn observe(
         None => walk.start(),
         Some(actions) => walk.start_with(actions),
     }
+    walk.finish()
+}
+
+/// Resumes a frozen walk as [`resume`] does, and tells an observer as [`observe`] does.
+///
+/// `known` is the layout of the continuation's registers. `words` are the packet's on this
+/// pass.
+///
+/// # Panics
+/// Like [`observe`].
+pub fn observe_resumed(
+    pipeline: &Pipeline,
+    (layout, words): (&Layout, &[u64]),
+    (continuation, known): (&Continuation, &Layout),
+    version: Version,
+    observer: &mut impl Observer,
+) -> Translation {
+    let used = pipeline.layout().used();
+    let is_whole = used.iter().all(|field| layout.slot(*field).is_some());
+    assert!(is_whole, "an observed walk has all fields that rules read");
+    let ingress = layout.ingress_words();
+    let mut words = words.to_vec();
+    words[ingress..].fill(0);
+    let mut narrow = vec![0; known.ingress_words()];
+    narrow.extend_from_slice(&continuation.registers);
+    observer::copy_fields((layout, &mut words), (known, &narrow));
+    let (key, registers) = words.split_at(ingress);
+    let mut spare = Spare::default();
+    let state = (layout, key, Some(registers));
+    let lookups = Lookups::Examined(None);
+    let mut walk = walk::Walk::observed(pipeline, state, version, lookups, observer, &mut spare);
+    walk.resume(continuation);
     walk.finish()
 }
 

@@ -43,7 +43,7 @@ pub use flow::{
 pub use fragments::FragmentMode;
 pub use interpret::{
     Author, Continuation, FrozenList, Memory, NormalSight, Observer, SeenFields, Shortcut, Sight,
-    Translation, Walker, observe, resume, translate,
+    Translation, Walker, observe, observe_resumed, resume, translate,
 };
 pub use limits::TableLimit;
 pub use mac::{MacMove, MacTable, Station};

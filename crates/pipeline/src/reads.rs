@@ -150,10 +150,14 @@ fn add_action(action: &Action, fields: &[FieldDescriptor], used: &mut BTreeSet<F
         | Action::Resubmit { .. }
         | Action::SetQueue(_)
         | Action::PopQueue
+        | Action::DebugSlow
         | Action::Note(_)
         | Action::Exit
         | Action::ClearActions
         | Action::Goto(_) => {}
+        Action::DebugRecirculation => {
+            used.insert(f::RECIRC_ID);
+        }
         Action::WriteMetadata { .. } => add_target(f::METADATA, fields, used),
     }
 }

@@ -1,4 +1,4 @@
-//! Queues and cut packets: what a packet leaves with, and what is counted of it.
+//! Queues, cut packets, ends of passes: what a packet leaves with, and what is counted of it.
 //!
 //! The answers are those of Open vSwitch 3.1.0 (`cargo xtask ovs-trace`), apart from copies,
 //! which it spells in another way.
@@ -7,7 +7,7 @@ use thalweg_packet::{Headers, Instant, Packet, PacketPool, PortId, Receipt};
 use thalweg_pipeline::text::{LOCAL_PORT, parse_groups, parse_rules, print_effects};
 use thalweg_pipeline::{
     BridgeId, Change, Config, DropReason, Operation, Outbox, Pipeline, PortState, Translation,
-    forward, translate,
+    forward, resume, translate,
 };
 
 /// A frame of UDP over IPv4.
@@ -190,4 +190,67 @@ fn the_packet_itself_stays_whole() {
         .iter()
         .map(|(port, packet)| (port.0, packet.len()));
     assert_eq!(lengths.collect::<Vec<_>>(), [(2, 20), (3, 42), (4, 42)]);
+}
+
+/// A pass ends with `debug_recirc`, and the next one has what is left, with the packet's queue,
+/// registers, stack and action set.
+#[test]
+fn a_pass_ends_where_it_is_asked_to() {
+    let cases = [
+        ("actions=debug_recirc", "recirc(0x0)", vec![]),
+        ("actions=2,debug_recirc,3", "2,recirc(0x0)", vec![2, 3]),
+        (
+            "actions=set_queue:7,debug_recirc,pop_queue,3",
+            "set(skb_priority(0x7)),recirc(0x0)",
+            vec![3],
+        ),
+        (
+            "actions=set_field:4->reg0,push:reg0,set_field:2->reg0,debug_recirc,output:reg0,\
+             pop:reg0,output:reg0",
+            "recirc(0x0)",
+            vec![2, 4],
+        ),
+        (
+            "table=0,actions=resubmit(,1),2\ntable=1,actions=debug_recirc,3",
+            "recirc(0x0)",
+            vec![3, 2],
+        ),
+        (
+            "actions=clone(debug_recirc,3),2",
+            "clone(recirc(0x0)),2",
+            vec![2, 3],
+        ),
+        (
+            "table=0,actions=resubmit(,1),write_actions(output:2)\ntable=1,actions=debug_recirc,3",
+            "recirc(0x0)",
+            vec![3, 2],
+        ),
+        ("actions=debug_slow,2", "2", vec![2]),
+    ];
+    for (rules, expected, ports) in cases {
+        let (text, translation) = answer(rules, "");
+        assert_eq!(text, expected, "{rules}");
+        let (outbox, passes) = sent(rules);
+        assert_eq!(passes, 1 + translation.continuations.len(), "{rules}");
+        let sent: Vec<u32> = outbox.sent.iter().map(|(port, _)| port.0).collect();
+        assert_eq!(sent, ports, "{rules}");
+    }
+}
+
+/// The next pass begins with the queue that the packet has, and need not set it again.
+#[test]
+fn a_queue_outlives_its_pass() {
+    let rules = "actions=set_queue:7,debug_recirc,2,pop_queue,3";
+    let pipeline = pipeline(rules, "");
+    let (_, translation) = answer(rules, "");
+    let [continuation] = &translation.continuations[..] else {
+        panic!("{translation:?}");
+    };
+    assert_eq!(continuation.queue, 7);
+    let key = vec![0; pipeline.layout().ingress_words()];
+    let next = resume(&pipeline, &key, continuation, pipeline.version());
+    let text = print_effects(&next.effects, pipeline.layout(), &key, &next.mask);
+    assert_eq!(text, "2,set(skb_priority(0x0)),3");
+    let (outbox, _) = sent(rules);
+    assert_eq!(outbox.queued, 1);
 }

@@ -213,6 +213,7 @@ const ACTIONS: &[(&str, &str)] = &[
         "output(port=3,max_len=14),output(port=LOCAL,max_len=4294967295)",
     ),
     ("", "output(port=IN_PORT,max_len=100)"),
+    ("", "debug_slow,debug_recirc,output:2"),
 ];
 
 #[test]

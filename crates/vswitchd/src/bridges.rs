@@ -37,6 +37,7 @@ pub(crate) use device::{DeviceKind, Dummies};
 pub(crate) use report::Report;
 pub(crate) use wanted::{Complaint, LOCAL, STATIONS_MAX, WantedBridge, read};
 
+use crate::trace::FrozenTraces;
 use allocate::DatapathNumbers;
 use device::{Device, Devices};
 use wanted::{WantedInterface, WantedOpenFlow};
@@ -95,6 +96,8 @@ pub(crate) struct Bridges {
     numbers: DatapathNumbers,
     /// Where sockets of bridges are.
     run_folder: PathBuf,
+    /// What traces of packets froze.
+    pub(crate) frozen_traces: FrozenTraces,
 }
 
 impl Bridges {
@@ -106,6 +109,7 @@ impl Bridges {
             devices: Devices::new(run_folder.clone()),
             numbers: DatapathNumbers::default(),
             run_folder,
+            frozen_traces: FrozenTraces::default(),
         }
     }
 

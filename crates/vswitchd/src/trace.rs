@@ -17,7 +17,9 @@
 //! 2. A text is bounded: what is longer is cut off with a line that says so.
 //!
 //! Open vSwitch follows a packet through its recirculations only where connections are tracked,
-//! and so does this: a packet whose labels are gone ends at `recirc(...)`. A select group names
+//! and so does this: a packet whose labels are gone ends at `recirc(...)`. Another trace goes on
+//! there, of a datapath flow with that `recirc_id`; what it restores is told in fewer words than
+//! Open vSwitch's. A select group names
 //! the bucket that Thalweg's own hash chooses, without scores. The slow path is told of as Open
 //! vSwitch has it; there is none here. A rule keeps no memory of OpenFlow 1.0's actions:
 //! `mod_nw_dst` is `set_field:...->ip_dst`, as it is in Open vSwitch when a controller speaks
@@ -28,6 +30,7 @@ mod bridge_flow;
 mod connection_state;
 mod error;
 mod flow;
+mod frozen;
 mod mask;
 mod names;
 mod nodes;
@@ -35,13 +38,14 @@ mod sights;
 
 use std::collections::BTreeSet;
 
-use thalweg_packet::{FieldId, Layout, PortId};
+use thalweg_packet::{FieldId, Layout, PortId, standard as f};
 use thalweg_pipeline::text::{PortSpelling, print_megaflow_with_ports};
-use thalweg_pipeline::{Effect, PacketInReason, Pipeline, observe};
+use thalweg_pipeline::{Effect, PacketInReason, Pipeline, Translation, observe, observe_resumed};
 
 pub use arguments::TraceQuestion;
 pub use connection_state::{ConnectionState, ConnectionStateError};
 pub use error::TraceRefusal;
+pub use frozen::{FrozenTrace, FrozenTraces};
 pub use names::TraceNames;
 
 use arguments::Switch;
@@ -71,6 +75,8 @@ pub struct TraceAnswer {
     /// The packet, if the question has one: the switch learns from it, and its controllers get
     /// what they are told.
     pub packet: Option<TracedPacket>,
+    /// The walks that it froze, with their numbers in the text.
+    pub frozen: Vec<(u32, FrozenTrace)>,
 }
 
 /// A packet that a trace was about.
@@ -130,42 +136,23 @@ fn answer(switch: Switch<'_>, question: &TraceQuestion) -> TraceAnswer {
     let words = flow.words(layout);
     let has_packet = question.frame.is_some();
     let mut narrator = Narrator::new(pipeline, names, ports, question.bridge, has_packet);
-    let translation = observe(
-        pipeline,
-        (layout, &words),
-        question.actions.clone(),
-        pipeline.version(),
-        &mut narrator,
-    );
+    let translation = walk(switch, question, &words, &mut narrator);
     let mut text = format!("Flow: {}\n", flow.text(ports));
     text += &narrator.nodes.text();
-    let last = TracedFlow {
-        key: narrator.last.clone(),
-        priority: match narrator.queue {
-            0 => flow.priority,
-            queue => queue,
-        },
-        ..flow.clone()
-    };
-    let is_unchanged = last == *flow && !narrator.set_output.is_set();
-    let last = match is_unchanged {
-        true => "unchanged".to_owned(),
-        false => last.text(ports),
-    };
+    let last = last_flow(&narrator, flow, ports);
     text += &format!("\nFinal flow: {last}\n");
     let failure = narrator.failure;
     let has_queue = narrator.examined.has_queue;
     let mask = narrator.examined.mask(&translation, layout, &flow.key);
-    let mut mask_words = vec![0; layout.words()];
-    mask.write_words(layout, &mut mask_words);
-    let ingress = layout.ingress_words();
-    let (key, bits) = (&words[..ingress], &mask_words[..ingress]);
-    let mut megaflow = print_megaflow_with_ports(layout, key, bits, ports);
-    if has_queue {
-        megaflow = megaflow.replacen("recirc_id=0,", "recirc_id=0,skb_priority=0,", 1);
-    }
+    let megaflow = megaflow_text(layout, flow, &mask, has_queue, ports);
     text += &format!("Megaflow: {megaflow}\n");
-    let actions = datapath_actions(names, question, &translation.effects, mask);
+    let frozen = translation.continuations.iter().map(|left| FrozenTrace {
+        continuation: left.clone(),
+        layout: pipeline.layout().clone(),
+    });
+    let frozen: Vec<FrozenTrace> = frozen.collect();
+    let numbers = names.recirculations(&frozen);
+    let actions = datapath_actions(names, question, (&translation.effects, &numbers), mask);
     text += &format!("Datapath actions: {}", actions.text);
     if let Some(bound) = failure {
         let why = failure_text(bound);
@@ -178,14 +165,83 @@ fn answer(switch: Switch<'_>, question: &TraceQuestion) -> TraceAnswer {
         frame,
         effects: without_sends(&translation.effects),
     });
-    TraceAnswer { text, packet }
+    TraceAnswer {
+        text,
+        packet,
+        frozen: numbers.into_iter().zip(frozen).collect(),
+    }
+}
+
+/// Walks with the question's packet: from the first table, with actions, or where another trace
+/// stopped.
+fn walk(
+    switch: Switch<'_>,
+    question: &TraceQuestion,
+    words: &[u64],
+    narrator: &mut Narrator<'_>,
+) -> Translation {
+    let (pipeline, version) = (switch.pipeline, switch.pipeline.version());
+    let packet = (switch.layout, words);
+    match (&question.frozen, &question.actions) {
+        (Some(frozen), None) => {
+            narrator.thaw(&frozen.continuation);
+            let from = (&*frozen.continuation, &*frozen.layout);
+            observe_resumed(pipeline, packet, from, version, narrator)
+        }
+        (_, actions) => observe(pipeline, packet, actions.clone(), version, narrator),
+    }
+}
+
+/// The packet at the end of its walk.
+fn last_flow(narrator: &Narrator<'_>, flow: &TracedFlow, ports: PortSpelling<'_>) -> String {
+    let mut key = narrator.last.clone();
+    // Walks take this number away.
+    key.set(f::RECIRC_ID, flow.key.get(f::RECIRC_ID));
+    let last = TracedFlow {
+        key,
+        priority: match narrator.queue {
+            0 => flow.priority,
+            queue => queue,
+        },
+        ..flow.clone()
+    };
+    match last == *flow && !narrator.set_output.is_set() {
+        true => "unchanged".to_owned(),
+        false => last.text(ports),
+    }
+}
+
+/// The entry that a cache would have.
+fn megaflow_text(
+    layout: &Layout,
+    flow: &TracedFlow,
+    mask: &FieldBits,
+    has_queue: bool,
+    ports: PortSpelling<'_>,
+) -> String {
+    let mut mask_words = vec![0; layout.words()];
+    mask.write_words(layout, &mut mask_words);
+    let ingress = layout.ingress_words();
+    let words = flow.words(layout);
+    let (key, bits) = (&words[..ingress], &mask_words[..ingress]);
+    let mut megaflow = print_megaflow_with_ports(layout, key, bits, ports);
+    let recirculation = flow.key.get(f::RECIRC_ID);
+    if recirculation != 0 {
+        let number = format!("recirc_id={recirculation:#x}");
+        megaflow = megaflow.replacen("recirc_id=0", &number, 1);
+    }
+    if has_queue {
+        // It stands behind the number of the pass.
+        megaflow = megaflow.replacen(',', ",skb_priority=0,", 1);
+    }
+    megaflow
 }
 
 /// The actions of the walk in a datapath.
 fn datapath_actions(
     names: &dyn TraceNames,
     question: &TraceQuestion,
-    effects: &[Effect],
+    (effects, numbers): (&[Effect], &[u32]),
     mask: FieldBits,
 ) -> DatapathActions {
     let port = |port: PortId| match names.port_name(port).filter(|_| question.shows_names) {
@@ -197,7 +253,7 @@ fn datapath_actions(
     };
     let writer = ActionWriter {
         ports: &port,
-        recirculations: &|number| names.recirculation(number),
+        recirculations: &|number| numbers[number as usize],
         senders: &|sender| names.sender(sender),
     };
     let mut flow = question.flow.to_datapath_flow();

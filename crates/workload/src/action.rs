@@ -69,6 +69,10 @@ pub enum Action {
     SetQueue(u32),
     /// Take the queue away.
     PopQueue,
+    /// End the pass; what is left follows in another.
+    DebugRecirculation,
+    /// Do nothing, by the slow path.
+    DebugSlow,
     /// Overwrite a field.
     SetField(Field, u128),
     /// Overwrite the masked bits of a field (`value`, `mask`).
@@ -134,6 +138,8 @@ impl fmt::Display for Action {
             Action::OutputCut(port, bytes) => write!(f, "output(port={port},max_len={bytes})"),
             Action::Enqueue(port, queue) => write!(f, "enqueue:{port}:{queue}"),
             Action::SetQueue(queue) => write!(f, "set_queue:{queue}"),
+            Action::DebugRecirculation => f.write_str("debug_recirc"),
+            Action::DebugSlow => f.write_str("debug_slow"),
             Action::PopQueue => f.write_str("pop_queue"),
             Action::Move(source, destination) => write!(f, "move:{source}->{destination}"),
             Action::Push(source) => write!(f, "push:{source}"),

@@ -88,24 +88,29 @@ impl Explanation {
     }
 }
 
+/// Both answers without what Open vSwitch sends to its local port. Queues are left out if they
+/// agree, since no explanation is about them.
+fn comparable(observation: &Observation) -> (Answer, Answer) {
+    let (mut ours, mut theirs) = (observation.ours.clone(), observation.theirs.clone());
+    theirs.sent.retain(|(port, _)| *port != LOCAL);
+    theirs.queues.retain(|(port, _)| *port != LOCAL);
+    if theirs.queues == ours.queues {
+        theirs.queues.clear();
+        ours.queues.clear();
+    }
+    (ours, theirs)
+}
+
 /// The explanations of `observation`; empty if the answers differ for no known reason.
 pub(super) fn explain(observation: &Observation, pipeline: &Pipeline) -> Vec<Explanation> {
     let mut explanations = Vec::new();
-    let mut theirs = observation.theirs.clone();
-    theirs.sent.retain(|(port, _)| *port != LOCAL);
+    let (ours, theirs) = comparable(observation);
     if theirs.sent.len() != observation.theirs.sent.len() {
         explanations.push(Explanation::LocalPort);
     }
-    theirs.queues.retain(|(port, _)| *port != LOCAL);
-    let mut ours = observation.ours.clone();
     let fields = pipeline.fields();
     if theirs == ours {
         return explanations;
-    }
-    if theirs.queues == ours.queues {
-        // No explanation is about them.
-        theirs.queues.clear();
-        ours.queues.clear();
     }
     let ours = &ours;
     let passes = observation.passes.iter();
@@ -176,9 +181,13 @@ fn actions_of(pass: &Pass, pipeline: &Pipeline) -> Vec<Action> {
     actions
 }
 
-/// Whether a rule that the pass met clones the packet and pops a label of the clone.
+/// Whether a rule that the pass met clones the packet, and pops a label of the clone or ends its
+/// pass. What the clone resubmits to counts too.
 fn clones_pop(pass: &Pass, pipeline: &Pipeline) -> bool {
     let lists = lists_of(pass, pipeline);
+    let ends_pass = lists
+        .iter()
+        .any(|list| list.contains(&Action::DebugRecirculation));
     lists
         .iter()
         .flat_map(|list| list.iter())
@@ -186,12 +195,20 @@ fn clones_pop(pass: &Pass, pipeline: &Pipeline) -> bool {
             Action::Clone(nested) => {
                 let mut inside = Vec::new();
                 flatten(nested, &mut inside);
-                inside
-                    .iter()
-                    .any(|action| matches!(action, Action::PopMpls(_)))
+                let is_end = |action: &Action| {
+                    matches!(action, Action::PopMpls(_) | Action::DebugRecirculation)
+                };
+                inside.iter().any(is_end) || ends_pass && inside.iter().any(looks_up)
             }
             _ => false,
         })
+}
+
+fn looks_up(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::Resubmit { .. } | Action::Output(Output::Table | Output::Field(_))
+    )
 }
 
 /// The action lists of every rule and bucket that a pass met.

@@ -71,6 +71,8 @@ impl Owner {
                 | Action::Push(_)
                 | Action::Pop(_)
                 | Action::PopQueue
+                | Action::DebugRecirculation
+                | Action::DebugSlow
                 | Action::Output(Output::Field(_))
         ) || matches!(action, Action::Output(output) if output.is_extended());
         (self == Owner::ActionSet && is_for_lists_only)
@@ -251,6 +253,7 @@ impl Form<'_> {
         Ok(())
     }
 
+    // One match: each action has its own rules.
     fn action(&self, action: &Action, depth: usize) -> Checked {
         match action {
             Action::Output(Output::Field(source)) | Action::Push(source) => self.readable(source),
@@ -321,6 +324,8 @@ impl Form<'_> {
             | Action::Resubmit { .. }
             | Action::SetQueue(_)
             | Action::PopQueue
+            | Action::DebugRecirculation
+            | Action::DebugSlow
             | Action::Note(_)
             | Action::Exit
             | Action::ClearActions

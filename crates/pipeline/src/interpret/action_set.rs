@@ -111,6 +111,8 @@ impl Part {
             | Action::Push(_)
             | Action::Pop(_)
             | Action::PopQueue
+            | Action::DebugRecirculation
+            | Action::DebugSlow
             | Action::WriteActions(_)
             | Action::ClearActions
             | Action::WriteMetadata { .. }

@@ -1,6 +1,6 @@
 //! Frozen walks: what is left of a walk when it stops before its end.
 //!
-//! A walk stops for another parse of the packet, or because an action pauses it for a
+//! A walk stops for another pass of the packet, or because an action pauses it for a
 //! controller. What is left is the rest of the list that stopped, and behind it the rests of
 //! the lists that wait for it, innermost first. Each keeps its table and its author, which
 //! packets for controllers tell.
@@ -170,12 +170,15 @@ impl<O: Observer> Walk<'_, O> {
         };
         match paused {
             Some(effect) => self.emit(self.with_continuation(effect, continuation)),
-            None => {
-                let number = self.continuations.len() as u32;
-                self.continuations.push(Arc::new(continuation));
-                self.emit(Effect::Recirculate(number));
-            }
+            None => self.recirculate(continuation),
         }
+    }
+
+    /// Looks the packet up again, as it is now, and goes on there with a continuation.
+    fn recirculate(&mut self, continuation: Continuation) {
+        let number = self.continuations.len() as u32;
+        self.continuations.push(Arc::new(continuation));
+        self.emit(Effect::Recirculate(number));
     }
 
     /// The effect that sends a paused packet, with all that lets it go on. Rules are told by

@@ -627,6 +627,8 @@ impl<'a, O: Observer> Walk<'a, O> {
             }
             Action::PopQueue => {}
             Action::Clone(nested) => return self.on_copy(nested.clone(), table, Nested::Clone),
+            Action::DebugRecirculation => return Next::Freeze,
+            Action::DebugSlow => self.emit(Effect::Slow),
             Action::Note(_) => {}
             Action::Exit => return Next::Exit,
             Action::WriteActions(list) => {
@@ -805,7 +807,11 @@ fn in_port_subfield() -> Subfield {
 fn is_pure(effect: &Effect) -> bool {
     matches!(
         effect,
-        Effect::Output(_) | Effect::Controller { .. } | Effect::Learn { .. } | Effect::Clone(_)
+        Effect::Output(_)
+            | Effect::Controller { .. }
+            | Effect::Learn { .. }
+            | Effect::Clone(_)
+            | Effect::Slow
     )
 }
 

@@ -26,7 +26,7 @@ use crate::action::{Action, Actions, Slice, Subfield};
 use crate::check::form::{MAX_NESTING, OUT_OF_ORDER, Owner};
 
 /// Open vSwitch actions without a counterpart here.
-const MISSING: [&str; 18] = [
+const MISSING: [&str; 16] = [
     "ct",
     "ct_clear",
     "nat",
@@ -43,8 +43,6 @@ const MISSING: [&str; 18] = [
     "decap",
     "delete_field",
     "dec_nsh_ttl",
-    "debug_recirc",
-    "debug_slow",
 ];
 
 /// Reads the action lists of a line.

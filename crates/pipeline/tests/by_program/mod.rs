@@ -251,6 +251,8 @@ pub(crate) fn action() -> impl Strategy<Value = Action> {
             Action::DecTtl,
             Action::DecMplsTtl,
             Action::PopQueue,
+            Action::DebugRecirculation,
+            Action::DebugSlow,
             Action::SetQueue(1),
             Action::SetQueue(2),
             Action::Exit

@@ -38,7 +38,8 @@ pub struct DatapathActions {
     /// All of them, as `ofproto/trace` shows them.
     pub text: String,
     /// Whether Open vSwitch's datapath cannot do one of them, and hands such packets to its
-    /// control side: the packet's ARP, ICMP or neighbour discovery is changed.
+    /// control side: the packet's ARP, ICMP or neighbour discovery is changed, or an action
+    /// asks for it.
     pub is_slow: bool,
 }
 
@@ -158,6 +159,7 @@ impl ActionWriter<'_> {
                     u8::from(pauses),
                 ));
             }
+            Effect::Slow => commit.is_slow = true,
             Effect::Clone(_) | Effect::Learn { .. } | Effect::Drop { .. } => {}
         }
     }

@@ -23,6 +23,7 @@ use super::bridge_flow;
 use super::connection_state::ConnectionState;
 use super::error::TraceRefusal;
 use super::flow::TracedFlow;
+use super::frozen::FrozenTrace;
 use super::names::TraceNames;
 use crate::datapath_text::{DatapathPort, DatapathTextError, FlowReader, FramePayload, compose};
 
@@ -38,6 +39,8 @@ pub struct TraceQuestion {
     pub(super) frame: Option<Vec<u8>>,
     /// The actions of a packet-out; `None` for a lookup in the first table.
     pub(super) actions: Option<Actions>,
+    /// The walk that goes on, of a packet that is looked up again.
+    pub(super) frozen: Option<FrozenTrace>,
     pub(super) shows_names: bool,
     /// The states after the `ct` actions to come, in order.
     pub(super) next_states: Vec<ConnectionState>,
@@ -158,11 +161,13 @@ fn read(switch: Switch<'_>, mut words: Words<'_>) -> Result<(TraceQuestion, bool
         let read = flow.with_frame(switch.layout, frame);
         flow = read.ok_or(TraceRefusal::PacketTooShort)?;
     }
+    let frozen = switch.names.frozen(flow.key.get(f::RECIRC_ID) as u32);
     let question = TraceQuestion {
         flow,
         bridge,
         frame,
         actions: None,
+        frozen,
         shows_names: words.shows_names,
         next_states: words.next_states,
     };
@@ -250,7 +255,8 @@ fn into_bridge(
     mut flow: TracedFlow,
 ) -> Result<(BridgeId, TracedFlow), TraceRefusal> {
     let recirculation = flow.key.get(f::RECIRC_ID) as u32;
-    if recirculation != 0 {
+    let frozen = switch.names.frozen(recirculation);
+    if recirculation != 0 && frozen.is_none() {
         return Err(TraceRefusal::NoRecirculation(recirculation));
     }
     let number = flow.key.get(f::IN_PORT) as u32;
@@ -261,7 +267,8 @@ fn into_bridge(
         true => BridgeId::of_port(port),
         false => BridgeId::default(),
     };
-    Ok((bridge, flow))
+    let entered = frozen.and_then(|frozen| frozen.continuation.entered);
+    Ok((entered.unwrap_or(bridge), flow))
 }
 
 /// Reads the actions of a packet-out for this packet.

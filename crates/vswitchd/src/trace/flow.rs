@@ -35,7 +35,7 @@ impl TracedFlow {
         let headers = Headers::parse(frame).ok()?;
         let receipt = Receipt {
             in_port: self.key.get(f::IN_PORT) as u32,
-            recirculation_id: 0,
+            recirculation_id: self.key.get(f::RECIRC_ID) as u32,
             tunnel_id: self.key.get(f::TUN_ID) as u64,
             tunnel_source: self.key.get(f::TUN_SRC) as u32,
             tunnel_destination: self.key.get(f::TUN_DST) as u32,
@@ -73,10 +73,19 @@ impl TracedFlow {
     /// The flow's text. What a packet has besides its headers is left out where it is zero.
     pub(super) fn text(&self, ports: PortSpelling<'_>) -> String {
         let mut text = String::new();
-        for (name, value) in [("pkt_mark", self.mark), ("skb_priority", self.priority)] {
+        let recirculation = self.key.get(f::RECIRC_ID) as u32;
+        let given = [
+            ("pkt_mark", self.mark),
+            ("recirc_id", recirculation),
+            ("skb_priority", self.priority),
+        ];
+        for (name, value) in given {
             if value != 0 {
                 text += &format!("{name}={value:#x},");
             }
+        }
+        if recirculation != 0 {
+            text.push_str("eth,");
         }
         text + &print_match(&self.shown(), ports)
     }
@@ -84,7 +93,7 @@ impl TracedFlow {
     /// The fields that packets of this kind have, as conditions.
     fn shown(&self) -> Match {
         let registers = (0..16).map(f::register_field);
-        let others = [f::RECIRC_ID, f::METADATA, f::TUN_ID, f::TUN_SRC, f::TUN_DST];
+        let others = [f::METADATA, f::TUN_ID, f::TUN_SRC, f::TUN_DST];
         let given = others.into_iter().chain(registers);
         let mut shown = Match::default();
         for field in given.filter(|field| self.key.get(*field) != 0) {

@@ -3,6 +3,8 @@
 use thalweg_packet::PortId;
 use thalweg_pipeline::{BridgeId, Sender};
 
+use super::frozen::FrozenTrace;
+
 /// Finds bridges and ports by their names, and names them.
 pub trait TraceNames {
     /// The bridge with this name.
@@ -30,9 +32,14 @@ pub trait TraceNames {
     /// The datapath's number of a bridge's port.
     fn datapath_number_of(&self, port: PortId) -> Option<u32>;
 
-    /// The datapath's number of a frozen walk, given the walk's own, from 0.
-    fn recirculation(&self, number: u32) -> u32 {
-        number + 1
+    /// The datapath's numbers of walks that a trace froze.
+    fn recirculations(&self, walks: &[FrozenTrace]) -> Vec<u32> {
+        (1..).take(walks.len()).collect()
+    }
+
+    /// The walk that an earlier trace froze, by its number.
+    fn frozen(&self, _number: u32) -> Option<FrozenTrace> {
+        None
     }
 
     /// The datapath's number of the state that is sent to a controller.

@@ -5,8 +5,8 @@ use thalweg_pipeline::text::{
     PortSpelling, print_actions, print_match, print_subfield, print_value,
 };
 use thalweg_pipeline::{
-    Action, BridgeId, Bucket, DropReason, Match, NormalSight, Observer, Output, Pipeline, RuleId,
-    SeenFields, Sight, Subfield, TableId,
+    Action, BridgeId, Bucket, Continuation, DropReason, Match, NormalSight, Observer, Output,
+    Pipeline, RuleId, SeenFields, Sight, Subfield, TableId,
 };
 
 use super::mask::Examined;
@@ -94,6 +94,23 @@ impl<'a> Narrator<'a> {
             examined: Examined::default(),
             field_set: String::new(),
             set_output: SetOutput::default(),
+        }
+    }
+
+    /// Tells that a walk goes on that an earlier trace froze.
+    pub(super) fn thaw(&mut self, continuation: &Continuation) {
+        let lists = continuation.lists.iter();
+        let number = lists.clone().next().map_or(0, |list| list.table.number());
+        let kinds = (NodeKind::Action, NodeKind::Detail);
+        self.nodes.say(0, kinds.0, "thaw".to_owned());
+        self.nodes
+            .say(0, kinds.1, format!("Resuming from table {number}"));
+        let ports = PortSpelling::numbers(self.pipeline);
+        let actions = lists.map(|list| print_actions(&list.actions, &Match::default(), ports));
+        let actions: Vec<String> = actions.collect();
+        if !actions.is_empty() {
+            let text = format!("Restoring actions: {}", actions.join(","));
+            self.nodes.say(0, kinds.1, text);
         }
     }
 

@@ -1,9 +1,13 @@
 //! Two bridges with a patch between them, as traces ask about them.
 
+use std::cell::RefCell;
+
 use thalweg_packet::{Instant, PortId};
 use thalweg_pipeline::text::parse_rules;
 use thalweg_pipeline::{BridgeId, Change, Config, Miss, Misses, Operation, Pipeline, PortState};
-use thalweg_vswitchd::trace::{TraceAnswer, TraceCommand, TraceNames, TraceRefusal, trace};
+use thalweg_vswitchd::trace::{
+    FrozenTrace, FrozenTraces, TraceAnswer, TraceCommand, TraceNames, TraceRefusal, trace,
+};
 
 const OUTER_RULES: &str = include_str!("outer.rules");
 const OUTER_GROUPS: &str = include_str!("outer.groups");
@@ -28,12 +32,15 @@ const INNER: BridgeId = BridgeId(1);
 
 /// The two bridges.
 pub(crate) struct Bridges {
-    pipeline: Pipeline,
+    pub(crate) pipeline: Pipeline,
+    /// The walks that traces froze, if they are kept.
+    pub(crate) frozen: Option<RefCell<FrozenTraces>>,
 }
 
-struct Names;
+/// With the walks that are kept, if any are.
+struct Names<'a>(Option<&'a RefCell<FrozenTraces>>);
 
-impl TraceNames for Names {
+impl TraceNames for Names<'_> {
     fn bridge(&self, name: &str) -> Option<BridgeId> {
         let bridges = [("br0", OUTER), ("br1", INNER)];
         let found = bridges.into_iter().find(|bridge| bridge.0 == name);
@@ -76,6 +83,17 @@ impl TraceNames for Names {
         let found = ports.find(|known| known.1.port(known.2) == port)?;
         Some(found.3)
     }
+
+    fn recirculations(&self, walks: &[FrozenTrace]) -> Vec<u32> {
+        match self.0 {
+            Some(kept) => kept.borrow().numbers(walks),
+            None => (1..).take(walks.len()).collect(),
+        }
+    }
+
+    fn frozen(&self, number: u32) -> Option<FrozenTrace> {
+        self.0?.borrow().get(number).cloned()
+    }
 }
 
 impl Bridges {
@@ -115,7 +133,10 @@ impl Bridges {
         operations.push(Operation::SetMisses(OUTER, misses.into()));
         let applied = pipeline.apply(&Change { operations }, Instant::ZERO);
         applied.expect("the test's rules can be loaded");
-        Bridges { pipeline }
+        Bridges {
+            pipeline,
+            frozen: None,
+        }
     }
 
     /// The text of the answer to a question, or the refusal.
@@ -134,6 +155,11 @@ impl Bridges {
             _ => TraceCommand::TracePacketOut,
         };
         let arguments: Vec<String> = words.collect();
-        trace(&self.pipeline, &Names, command, &arguments)
+        let names = Names(self.frozen.as_ref());
+        let answered = trace(&self.pipeline, &names, command, &arguments);
+        if let (Ok(answer), Some(kept)) = (&answered, &self.frozen) {
+            kept.borrow_mut().keep(answer.frozen.clone());
+        }
+        answered
     }
 }

@@ -153,10 +153,12 @@ pub(super) fn draw_action(
 /// Draws an action that sends, or that says how later ones do.
 fn draw_send(random: &mut Random, config: &RandomConfig) -> Action {
     let port = random.random_range(1..=config.ports);
-    match random.random_range(0..8_u8) {
+    match random.random_range(0..12_u8) {
         0 => Action::Enqueue(port, random.random_range(0..3)),
         1 => Action::SetQueue(random.random_range(0..3)),
         2 => Action::PopQueue,
+        4 => Action::DebugSlow,
+        5 if random.random_ratio(1, 2) => Action::DebugRecirculation,
         3 => Action::OutputCut(port, *pick(random, &[14, 20, 42, 64, 1_000_000])),
         _ => Action::Output(port),
     }

@@ -28,6 +28,8 @@ impl<'a> ActionReader<'a> {
             "enqueue" => enqueue(line, pair)?,
             "set_queue" => Action::SetQueue(line.integer(pair.value)?),
             "pop_queue" => Action::PopQueue,
+            "debug_recirc" => Action::DebugRecirculation,
+            "debug_slow" => Action::DebugSlow,
             "clear_actions" => Action::ClearActions,
             _ => return Ok(None),
         };

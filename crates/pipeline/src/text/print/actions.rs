@@ -167,6 +167,8 @@ fn control(out: Out<'_, '_>, action: &Action, context: Context<'_>) -> fmt::Resu
         Action::Note(bytes) => {
             write!(out, "note:{}", dotted(bytes))
         }
+        Action::DebugRecirculation => out.write_str("debug_recirc"),
+        Action::DebugSlow => out.write_str("debug_slow"),
         Action::Exit => out.write_str("exit"),
         Action::ClearActions => out.write_str("clear_actions"),
         Action::WriteMetadata { value, mask } => {

@@ -60,7 +60,9 @@ fn flush(texts: &mut Vec<String>, writes: &mut BTreeMap<FieldId, (u128, u128)>, 
 
 fn one(effect: &Effect, shape: Shape) -> Option<String> {
     Some(match effect {
-        Effect::Set { .. } | Effect::Learn { .. } | Effect::Drop { .. } => return None,
+        Effect::Set { .. } | Effect::Learn { .. } | Effect::Drop { .. } | Effect::Slow => {
+            return None;
+        }
         Effect::DecTtl => "dec_ttl".to_string(),
         Effect::DecMplsTtl => "dec_mpls_ttl".to_string(),
         Effect::PushVlan { tpid, tci } => {

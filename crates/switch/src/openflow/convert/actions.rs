@@ -155,6 +155,8 @@ impl Reader {
             }
             Of::SetQueue(queue) => Action::SetQueue(*queue),
             Of::PopQueue => Action::PopQueue,
+            Of::DebugRecirc => Action::DebugRecirculation,
+            Of::DebugSlow => Action::DebugSlow,
             Of::Enqueue { port, queue } => Action::Output(Output::Enqueue {
                 port: port_id(*port),
                 queue: *queue,

@@ -152,6 +152,8 @@ fn tell(action: &Action, shape: &mut Shape) -> of_action::Action {
         Action::Exit => Of::Exit,
         Action::SetQueue(queue) => Of::SetQueue(*queue),
         Action::PopQueue => Of::PopQueue,
+        Action::DebugRecirculation => Of::DebugRecirc,
+        Action::DebugSlow => Of::DebugSlow,
         Action::WriteMetadata { .. }
         | Action::WriteActions(_)
         | Action::ClearActions

@@ -6,7 +6,7 @@ use thalweg_pipeline::BridgeId;
 use super::Entry;
 use crate::bridges::{Bridges, datapath_of};
 use crate::daemon::Daemon;
-use crate::trace::{TraceCommand, TraceNames, trace};
+use crate::trace::{FrozenTrace, TraceCommand, TraceNames, trace};
 use crate::unixctl::ControlCommand;
 
 /// As many as Open vSwitch takes.
@@ -52,6 +52,7 @@ fn answer(
     let answered = trace(&pipeline, bridges, command, arguments);
     drop(pipeline);
     let answer = answered.map_err(|refusal| refusal.to_string())?;
+    daemon.bridges.frozen_traces.keep(answer.frozen);
     if let Some(packet) = answer.packet {
         let (port, effects) = (packet.in_port, &packet.effects);
         daemon.switch.run_effects(port, &packet.frame, effects);
@@ -119,5 +120,13 @@ impl TraceNames for Bridges {
 
     fn datapath_number_of(&self, port: PortId) -> Option<u32> {
         Bridges::port(self, port)?.1.datapath_number
+    }
+
+    fn recirculations(&self, walks: &[FrozenTrace]) -> Vec<u32> {
+        self.frozen_traces.numbers(walks)
+    }
+
+    fn frozen(&self, number: u32) -> Option<FrozenTrace> {
+        self.frozen_traces.get(number).cloned()
     }
 }
