@@ -10,6 +10,7 @@ mod change;
 mod check;
 mod drops;
 mod effect;
+pub mod explain;
 mod flow;
 mod fragments;
 mod history;

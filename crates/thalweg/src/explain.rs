@@ -1,22 +1,11 @@
 //! `thalweg explain`: explains the mask of a cache entry, and which changes would affect it.
 //!
-//! The interpreter answers the packet; everything else comes from the trace of its walk. For
-//! every pass through the pipeline:
-//!
-//! ```text
-//!   for each field of the mask:  the steps that needed it          ([`reasons`])
-//!   for each read of the walk:   the changes that would meet it    ([`touches`])
-//! ```
-//!
-//! A change that meets no read leaves the entry alone, under every maintainer that examines
-//! only what a change may affect. A change that meets a read has the entry examined, and it is
-//! often found right.
+//! The interpreter answers the packet; everything else comes from the trace of its walk, for
+//! every pass through the pipeline (`thalweg_pipeline::explain`).
 //!
 //! With captures, it explains the entries that these leave behind ([`entries`]).
 
 mod entries;
-mod reasons;
-mod touches;
 
 use std::path::PathBuf;
 
@@ -24,16 +13,15 @@ use anyhow::Result;
 use serde::Serialize;
 use thalweg_datapath::MaintainerKind;
 use thalweg_packet::Instant;
+use thalweg_pipeline::explain::{MaskField, Touch, mask_fields, touches};
 use thalweg_pipeline::text::{self, MegaflowStyle};
-use thalweg_pipeline::{Pass, Pipeline, RuleId};
+use thalweg_pipeline::{Pass, Pipeline};
 use thalweg_switch::{Config, Engine};
 
 use crate::question::PacketArguments;
-use reasons::FieldReport;
 use thalweg_command::console::Console;
 use thalweg_command::input::{self, RulesArguments};
 use thalweg_command::number::number;
-use touches::TouchReport;
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]
@@ -103,8 +91,8 @@ struct Report {
 struct PassReport {
     megaflow: String,
     actions: String,
-    fields: Vec<FieldReport>,
-    touched_by: Vec<TouchReport>,
+    fields: Vec<MaskField>,
+    touched_by: Vec<Touch>,
     /// Why no fields and changes are listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<&'static str>,
@@ -157,8 +145,8 @@ fn report_pass(pipeline: &Pipeline, pass: &Pass) -> PassReport {
     PassReport {
         megaflow: text::print_megaflow(layout, key, mask, MegaflowStyle::OpenFlow),
         actions: text::print_effects(&translation.effects, layout, key, mask),
-        fields: reasons::report(pipeline, pass, mask),
-        touched_by: touches::report(pipeline, &translation.trace, &[]),
+        fields: mask_fields(pipeline, pass, mask),
+        touched_by: touches(pipeline, &translation.trace, &[]),
         note: None,
     }
 }
@@ -178,11 +166,4 @@ fn describe(pass: &PassReport) -> String {
         text += &format!("  {}\n", touch.what);
     }
     text
-}
-
-/// A rule as text.
-fn rule_text(pipeline: &Pipeline, rule: RuleId) -> String {
-    let flow = pipeline.flow_of(rule);
-    let flow = flow.expect("what a walk has met is not reclaimed while nothing changes");
-    format!("{flow:#}")
 }

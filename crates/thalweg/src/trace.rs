@@ -7,9 +7,10 @@
 
 use anyhow::Result;
 use serde::Serialize;
-use thalweg_packet::{FieldId, Instant, Layout, standard as f};
+use thalweg_packet::{Instant, Layout};
+use thalweg_pipeline::explain::{describe_address, describe_step};
 use thalweg_pipeline::text::{self, MegaflowStyle};
-use thalweg_pipeline::{Match, Pipeline, Step, StepKind, Translation};
+use thalweg_pipeline::{Pipeline, Step, StepKind, Translation};
 use thalweg_switch::{Config, Engine};
 
 use crate::p4::{self, ProgramArguments};
@@ -160,35 +161,6 @@ fn report_step(pipeline: &Pipeline, key: &[u64], step: &Step<'_>) -> StepReport 
     }
 }
 
-/// Describes the outcome of a step, without its rule.
-pub(crate) fn describe_step(kind: StepKind) -> String {
-    match kind {
-        StepKind::Lookup { rule: Some(_), .. } => "matched".to_owned(),
-        StepKind::Lookup { rule: None, .. } => "no rule matched".to_owned(),
-        StepKind::Fragment { .. } => "fragments are dropped".to_owned(),
-        StepKind::Bucket {
-            group,
-            bucket: Some(bucket),
-        } => {
-            format!("group {}: bucket {bucket}", group.number())
-        }
-        StepKind::Bucket {
-            group,
-            bucket: None,
-        } => format!("group {}: no bucket alive", group.number()),
-        StepKind::Station { station, port } => {
-            let known = port.map_or("unknown, flooded".to_owned(), |port| format!("port {port}"));
-            format!(
-                "station {:012x} in VLAN {}: {known}",
-                station.mac, station.vlan
-            )
-        }
-        StepKind::Patch { from, to } => format!("patch from port {from} to port {to}"),
-        StepKind::ActionSet => "action set".to_owned(),
-        StepKind::Resumption { .. } => "resumed".to_owned(),
-    }
-}
-
 /// Lists the bits of a mask by field, with the packet's values there.
 fn describe_bits(layout: &Layout, key: &[u64], mask: &[u64]) -> String {
     let described = layout.fields_in(mask).map(|(field, bits)| {
@@ -206,32 +178,6 @@ fn describe_bits(layout: &Layout, key: &[u64], mask: &[u64]) -> String {
 
 /// Deeper steps are indented no further: tables that resubmit may nest thousands deep.
 const DEEPEST: usize = 20;
-
-/// Formats bits of an address as rules do, such as `10.0.0.0/8`; `None` for other fields.
-pub(crate) fn describe_address(field: FieldId, value: u128, bits: u128) -> Option<String> {
-    const ADDRESSES: [FieldId; 13] = [
-        f::ETH_SRC,
-        f::ETH_DST,
-        f::IP_SRC,
-        f::IP_DST,
-        f::IPV6_SRC,
-        f::IPV6_DST,
-        f::ARP_SPA,
-        f::ARP_TPA,
-        f::ARP_SHA,
-        f::ARP_THA,
-        f::ND_TARGET,
-        f::ND_SLL,
-        f::ND_TLL,
-    ];
-    if !ADDRESSES.contains(&field) {
-        return None;
-    }
-    let mut alone = Match::default();
-    alone.add(field, value, bits).ok()?;
-    let text = alone.to_string();
-    text.split_once('=').map(|(_, value)| value.to_owned())
-}
 
 fn print_pass(pass: &PassReport, console: &Console) -> Result<()> {
     for step in &pass.steps {

@@ -305,3 +305,46 @@ fn the_first_controller_finds_nothing_and_the_last_leaves_nothing() {
     assert_eq!(is_there(), (false, false));
     daemon.stop();
 }
+
+#[test]
+fn it_tells_why_an_entry_is_as_it_is_and_why_a_packet_is_dropped() {
+    let daemon = Daemon::start();
+    let ports = ["p1", "p2"].map(|name| dummy("br0", name, ""));
+    daemon.vsctl(&format!("{BRIDGE} -- {}", ports.join(" -- ")));
+    let add = |rule: &str| daemon.ok("ovs-ofctl", &format!("add-flow br0 {rule}"));
+    add("in_port=1,ip,nw_dst=10.0.0.0/8,actions=resubmit(,1)");
+    add("table=1,priority=9,tcp,tp_dst=80,actions=output:2");
+    let ask = |command: &str, port: u16| {
+        let flow = format!("in_port=1,tcp,nw_dst=10.1.2.3,tp_dst={port}");
+        daemon.ok("ovs-appctl", &format!("{command} br0 {flow}"))
+    };
+    let explained = ask("thalweg/explain", 80);
+    assert!(explained.contains("  ip_dst=10.0.0.0/8\n"), "{explained}");
+    let touch = "table 1: a rule above priority 9";
+    assert!(explained.contains(touch), "{explained}");
+    let sent = ask("thalweg/why-drop", 80);
+    assert!(sent.ends_with("The packet is not dropped.\n"), "{sent}");
+    let dropped = ask("thalweg/why-drop", 81);
+    let expected = "bridge br0, table 1: no rule matched\nThe packet is dropped: table miss.\n";
+    assert!(dropped.ends_with(expected), "{dropped}");
+    let none = daemon.ok("ovs-appctl", "thalweg/why-drop");
+    assert_eq!(none, "nothing was dropped\n");
+    let packet = "netdev-dummy/receive p2 in_port(2),eth(src=50:54:00:00:00:09,\
+                  dst=50:54:00:00:00:0a),eth_type(0x1234)";
+    daemon.ok("ovs-appctl", packet);
+    let drops = daemon.ok("ovs-appctl", "thalweg/why-drop");
+    assert!(drops.starts_with("table miss"), "{drops}");
+    assert!(drops.ends_with(" 1\n"), "{drops}");
+    // The entry of that packet is looked at, and answers otherwise from now on.
+    add("in_port=2,actions=output:1");
+    daemon.ok("ovs-appctl", "revalidator/wait");
+    let repairs = daemon.ok("ovs-appctl", "thalweg/repairs");
+    let repaired = repairs
+        .lines()
+        .find(|line| line.contains("repaired in place"));
+    assert!(
+        repaired.is_some_and(|line| line.ends_with(" 1")),
+        "{repairs}"
+    );
+    daemon.stop();
+}

@@ -34,6 +34,7 @@ mod frozen;
 mod mask;
 mod names;
 mod nodes;
+mod reasons;
 mod sights;
 
 use std::collections::BTreeSet;
@@ -47,6 +48,7 @@ pub use connection_state::{ConnectionState, ConnectionStateError};
 pub use error::TraceRefusal;
 pub use frozen::{FrozenTrace, FrozenTraces};
 pub use names::TraceNames;
+pub use reasons::{explain, why_drop};
 
 use arguments::Switch;
 use flow::TracedFlow;

@@ -4,8 +4,8 @@
 //!   packets of all captures, in the order of their times
 //!     before packet N: the changes whose position is N, each with the version that it makes
 //!     caches answer
-//!   for each entry: why its mask has what it has       ([`reasons`], by a walk of its key now)
-//!                   what would touch it                ([`touches`])
+//!   for each entry: why its mask has what it has       (by a walk of its key now)
+//!                   what would touch it
 //!                   the version of its last repair     (which says the change), and the lookups
 //! ```
 //!
@@ -22,11 +22,12 @@ use anyhow::Result;
 use serde::Serialize;
 use thalweg_datapath::{EntryView, LastRepair};
 use thalweg_packet::{FieldId, standard as f};
+use thalweg_pipeline::explain::{mask_fields, touches};
 use thalweg_pipeline::text::{self, MegaflowStyle, Parser, PlacedChange};
 use thalweg_pipeline::{Match, Pass, Pipeline, Version, translate};
 use thalweg_switch::{Config, Engine};
 
-use super::{Arguments, PassReport, describe, reasons, touches};
+use super::{Arguments, PassReport, describe};
 use crate::captures::Sources;
 use crate::change_text;
 use crate::question::read_flow;
@@ -273,10 +274,10 @@ fn explain_region(pipeline: &Pipeline, view: &EntryView, version: Version) -> Pa
         key: key.to_vec(),
         translation: translate(pipeline, key, version),
     };
-    report.fields = reasons::report(pipeline, &pass, mask);
+    report.fields = mask_fields(pipeline, &pass, mask);
     let dropped = pass.translation.mask.iter().zip(mask);
     let dropped: Vec<u64> = dropped.map(|(read, mask)| read & !mask).collect();
-    report.touched_by = touches::report(pipeline, &pass.translation.trace, &dropped);
+    report.touched_by = touches(pipeline, &pass.translation.trace, &dropped);
     report
 }
 

@@ -4,6 +4,7 @@ mod coverage;
 mod datapath;
 mod dummy;
 mod flows;
+mod own;
 mod process;
 mod stations;
 mod trace;
@@ -20,11 +21,12 @@ type Handler = fn(&mut Daemon, &[String]) -> Result<String, String>;
 type Entry = (ControlCommand, Handler);
 
 /// All commands but those of the log.
-const TABLES: [&[Entry]; 8] = [
+const TABLES: [&[Entry]; 9] = [
     coverage::COMMANDS,
     datapath::COMMANDS,
     dummy::COMMANDS,
     flows::COMMANDS,
+    own::COMMANDS,
     process::COMMANDS,
     stations::COMMANDS,
     trace::COMMANDS,

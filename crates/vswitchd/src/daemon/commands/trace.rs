@@ -10,7 +10,7 @@ use crate::trace::{FrozenTrace, TraceCommand, TraceNames, trace};
 use crate::unixctl::ControlCommand;
 
 /// As many as Open vSwitch takes.
-const ARGUMENTS_MAX: usize = 1_024;
+pub(super) const ARGUMENTS_MAX: usize = 1_024;
 
 pub(super) const COMMANDS: &[Entry] = &[
     (

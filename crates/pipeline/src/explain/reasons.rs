@@ -11,18 +11,19 @@
 
 use serde::Serialize;
 use thalweg_packet::{FieldId, Layout, standard as f};
-use thalweg_pipeline::{Pass, Pipeline, Step, StepKind, Trace};
 
-use super::rule_text;
-use crate::trace::{describe_address, describe_step};
+use super::{describe_address, describe_step, rule_text};
+use crate::Pass;
+use crate::pipeline::Pipeline;
+use crate::trace::{Step, StepKind, Trace};
 
 /// A field of a mask.
 #[derive(Serialize)]
-pub(super) struct FieldReport {
+pub struct MaskField {
     field: String,
     value: String,
     mask: String,
-    needed_by: Vec<ReaderReport>,
+    needed_by: Vec<MaskReader>,
     /// The field's value as an address in rule syntax, if it is one.
     #[serde(skip)]
     address: Option<String>,
@@ -30,7 +31,7 @@ pub(super) struct FieldReport {
 
 /// A step that needed bits of a field.
 #[derive(Serialize)]
-struct ReaderReport {
+pub struct MaskReader {
     #[serde(skip_serializing_if = "Option::is_none")]
     table: Option<u8>,
     /// Which part of the step read: `lookup`, `actions`, `lookup_or_actions`, `earlier`, or
@@ -44,9 +45,9 @@ struct ReaderReport {
     mask: String,
 }
 
-impl FieldReport {
+impl MaskField {
     /// The field, followed by one line for each step that needed it.
-    pub(super) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let mut text = match &self.address {
             Some(address) => format!("  {}={address}\n", self.field),
             None => format!("  {}={}/{}\n", self.field, self.value, self.mask),
@@ -72,14 +73,14 @@ impl FieldReport {
 ///
 /// `mask` is the pass's own, or that of a repaired entry. Repairs keep bits that the walk no
 /// longer needs, and rule out a new rule by one bit where a search would read several.
-pub(super) fn report(pipeline: &Pipeline, pass: &Pass, mask: &[u64]) -> Vec<FieldReport> {
+pub fn mask_fields(pipeline: &Pipeline, pass: &Pass, mask: &[u64]) -> Vec<MaskField> {
     let layout = pipeline.layout();
     let reads = Reads::of(&pass.translation.trace, layout);
     let fields = layout.fields_in(mask);
     let kept = mask.iter().zip(&pass.translation.mask);
     let kept: Vec<u64> = kept.map(|(mask, needed)| mask & !needed).collect();
     let value = |field, mask| layout.get(&pass.key, field).unwrap_or(0) & mask;
-    let reports = fields.map(|(field, mask)| FieldReport {
+    let reports = fields.map(|(field, mask)| MaskField {
         address: describe_address(field, value(field, mask), mask),
         field: layout.descriptor(field).name.to_string(),
         value: hexadecimal(value(field, mask)),
@@ -93,8 +94,8 @@ pub(super) fn report(pipeline: &Pipeline, pass: &Pass, mask: &[u64]) -> Vec<Fiel
 }
 
 /// Accounts for bits in the mask that no step needs.
-fn kept_reader(bits: u128) -> Option<ReaderReport> {
-    (bits != 0).then(|| ReaderReport {
+fn kept_reader(bits: u128) -> Option<MaskReader> {
+    (bits != 0).then(|| MaskReader {
         table: None,
         by: "earlier",
         rule: None,
@@ -104,14 +105,9 @@ fn kept_reader(bits: u128) -> Option<ReaderReport> {
 }
 
 /// The steps that needed bits of a field.
-fn readers(
-    pipeline: &Pipeline,
-    reads: &Reads<'_>,
-    field: FieldId,
-    mask: u128,
-) -> Vec<ReaderReport> {
+fn readers(pipeline: &Pipeline, reads: &Reads<'_>, field: FieldId, mask: u128) -> Vec<MaskReader> {
     if field == f::RECIRC_ID {
-        return vec![ReaderReport {
+        return vec![MaskReader {
             table: None,
             by: "pass",
             rule: None,
@@ -128,7 +124,7 @@ fn readers(
                 StepKind::Resumption { rule } => (None, rule),
                 _ => (None, None),
             };
-            ReaderReport {
+            MaskReader {
                 table,
                 by: read.by,
                 rule: rule.map(|rule| rule_text(pipeline, rule)),

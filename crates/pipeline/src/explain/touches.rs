@@ -9,16 +9,22 @@
 //! - Is a group, a port or a station different?
 
 use serde::Serialize;
+use thalweg_classifier::RuleId;
 use thalweg_packet::Layout;
 use thalweg_packet::wire::MacAddress;
-use thalweg_pipeline::{Input, Match, Pipeline, RuleId, Step, StepKind, TableId, Trace};
+
+use crate::action::TableId;
+use crate::matching::Match;
+use crate::pipeline::Pipeline;
+use crate::trace::{Input, Step, StepKind, Trace};
 
 /// A kind of change that would touch an entry.
 #[derive(PartialEq, Eq, Serialize)]
-pub(super) struct TouchReport {
+pub struct Touch {
     /// `table`, `group`, `port`, `ports`, `station`, `misses` or `layout`.
     kind: &'static str,
-    pub(super) what: String,
+    /// In words.
+    pub what: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     table: Option<u8>,
     /// New rules win above this priority; at any priority if `None`.
@@ -34,7 +40,7 @@ pub(super) struct TouchReport {
 /// `dropped` are bits that the walk reads but the entry's mask lacks. A repaired entry can do
 /// with fewer bits than a search would read now. A rule meets the entry even if it disagrees
 /// on those bits. Copies of such bits elsewhere are listed as the walk reads them.
-pub(super) fn report(pipeline: &Pipeline, trace: &Trace, dropped: &[u64]) -> Vec<TouchReport> {
+pub fn touches(pipeline: &Pipeline, trace: &Trace, dropped: &[u64]) -> Vec<Touch> {
     let kept = |(word, bits): (usize, &u64)| bits & !dropped.get(word).unwrap_or(&0);
     let lookups = trace.steps().filter_map(|step| match step.kind {
         StepKind::Lookup { table, rule } => {
@@ -81,7 +87,7 @@ pub(super) fn report(pipeline: &Pipeline, trace: &Trace, dropped: &[u64]) -> Vec
         "layout",
         "any table: a rule about a field that no rule has been about; all entries go".to_owned(),
     );
-    let mut touches: Vec<TouchReport> = Vec::new();
+    let mut touches: Vec<Touch> = Vec::new();
     for touch in lookups.chain(stations).chain(inputs).chain([layout]) {
         // A table can be looked up twice with the same bits.
         if !touches.contains(&touch) {
@@ -91,8 +97,8 @@ pub(super) fn report(pipeline: &Pipeline, trace: &Trace, dropped: &[u64]) -> Vec
     touches
 }
 
-fn simple(kind: &'static str, what: String) -> TouchReport {
-    TouchReport {
+fn simple(kind: &'static str, what: String) -> Touch {
+    Touch {
         kind,
         what,
         table: None,
@@ -107,7 +113,7 @@ fn of_lookup(
     bits: &[u64],
     table: TableId,
     rule: Option<RuleId>,
-) -> TouchReport {
+) -> Touch {
     let meets = conditions(pipeline.layout(), step.key, bits).to_string();
     let that_meets = if meets.is_empty() {
         String::new()
@@ -128,7 +134,7 @@ fn of_lookup(
             }
         }
     };
-    TouchReport {
+    Touch {
         kind: "table",
         what: format!("table {}: {what}", table.number()),
         table: Some(table.number()),

@@ -1,0 +1,73 @@
+//! Commands that Open vSwitch does not have: why entries are as they are, why packets are
+//! dropped, and how entries follow changes.
+
+use super::Entry;
+use super::trace::ARGUMENTS_MAX;
+use crate::daemon::Daemon;
+use crate::trace::{explain, why_drop};
+use crate::unixctl::ControlCommand;
+
+const QUESTION: &str = "{[dp_name] odp_flow | bridge br_flow} [packet]";
+
+pub(super) const COMMANDS: &[Entry] = &[
+    (
+        ControlCommand::new("thalweg/explain", QUESTION, 1, ARGUMENTS_MAX),
+        explain_entry,
+    ),
+    (
+        ControlCommand::new(
+            "thalweg/why-drop",
+            "[{[dp_name] odp_flow | bridge br_flow} [packet]]",
+            0,
+            ARGUMENTS_MAX,
+        ),
+        explain_drops,
+    ),
+    (
+        ControlCommand::new("thalweg/repairs", "", 0, 0),
+        show_repairs,
+    ),
+];
+
+fn explain_entry(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
+    let answer = explain(&daemon.switch.pipeline(), &daemon.bridges, arguments);
+    answer.map_err(|refusal| refusal.to_string())
+}
+
+/// With a packet, why it is dropped; without, how many were, by reason.
+fn explain_drops(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
+    if !arguments.is_empty() {
+        let answer = why_drop(&daemon.switch.pipeline(), &daemon.bridges, arguments);
+        return answer.map_err(|refusal| refusal.to_string());
+    }
+    let drops = daemon.switch.totals().drops();
+    if drops.is_empty() {
+        return Ok("nothing was dropped".to_owned());
+    }
+    let lines = drops
+        .iter()
+        .map(|(reason, count)| format!("{:<24} {count:>12}", reason.replace('_', " ")));
+    Ok(lines.collect::<Vec<_>>().join("\n"))
+}
+
+fn show_repairs(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
+    let totals = daemon.switch.totals();
+    let work = totals.maintenance;
+    let rows = [
+        ("version", totals.version.0),
+        ("rules", totals.rules as u64),
+        ("entries", totals.megaflows as u64),
+        ("masks", totals.masks as u64),
+        (
+            "changes for stations, ports and timeouts",
+            totals.own_changes,
+        ),
+        ("entries examined", work.examined),
+        ("  right as they were", work.falsely_affected()),
+        ("  repaired in place", work.repaired),
+        ("  moved, as their region changed", work.moved),
+        ("  evicted", work.evicted),
+    ];
+    let lines = rows.map(|(what, count)| format!("{what:<42} {count:>12}"));
+    Ok(lines.join("\n"))
+}
