@@ -319,7 +319,7 @@ fn it_tells_why_an_entry_is_as_it_is_and_why_a_packet_is_dropped() {
         daemon.ok("ovs-appctl", &format!("{command} br0 {flow}"))
     };
     let explained = ask("thalweg/explain", 80);
-    assert!(explained.contains("  ip_dst=10.0.0.0/8\n"), "{explained}");
+    assert!(explained.contains("  nw_dst=10.0.0.0/8\n"), "{explained}");
     let touch = "table 1: a rule above priority 9";
     assert!(explained.contains(touch), "{explained}");
     let sent = ask("thalweg/why-drop", 80);
