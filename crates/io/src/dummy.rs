@@ -4,8 +4,12 @@
 //! keep it, wrap the port in a [`crate::TracePort`]. Its descriptor wakes a worker, so an idle
 //! dummy costs nothing.
 //!
+//! Dummies may be joined by streams ([`DummyEnd`]): what one sends the other receives.
+//!
 //! 1. The queue holds at most [`CAPACITY`] packets; injecting more is refused.
 //! 2. While packets wait, the descriptor is ready.
+
+mod streams;
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,7 +19,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 
-use crate::{BURST, Port, PortCounters, PortStatus};
+use self::streams::Streams;
+pub use self::streams::{DummyConnection, DummyEnd};
+use crate::{BURST, DropReason, Port, PortCounters, PortStatus};
 
 /// Most packets that wait to be received.
 const CAPACITY: usize = 4_096;
@@ -37,12 +43,15 @@ pub fn dummy_counts(counters: &PortCounters) -> [(&'static str, u64); 6] {
 struct Queue {
     waiting: VecDeque<Box<[u8]>>,
     is_up: bool,
+    streams: Option<Streams>,
 }
 
 #[derive(Debug)]
 struct Shared {
     queue: Mutex<Queue>,
     event: OwnedFd,
+    /// Also ready while a peer has sent something, if there are streams.
+    ready: Option<OwnedFd>,
 }
 
 impl Shared {
@@ -85,12 +94,28 @@ impl DummyPort {
     /// # Errors
     /// If the system has no descriptor left.
     pub fn open(number: PortId) -> io::Result<(DummyPort, DummyHandle)> {
+        DummyPort::open_joined(number, None)
+    }
+
+    /// The same, joined to others if there is an `end`.
+    ///
+    /// # Errors
+    /// If the system has no descriptor left, or the socket cannot be made.
+    pub fn open_joined(
+        number: PortId,
+        end: Option<DummyEnd>,
+    ) -> io::Result<(DummyPort, DummyHandle)> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let streams = end.map(|end| Streams::open(end, &event)).transpose()?;
+        let ready = streams.as_ref().map(Streams::descriptor).transpose()?;
         let shared = Arc::new(Shared {
             queue: Mutex::new(Queue {
                 waiting: VecDeque::new(),
                 is_up: true,
+                streams,
             }),
-            event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            event,
+            ready,
         });
         let port = DummyPort {
             number,
@@ -120,6 +145,20 @@ impl DummyHandle {
         self.0.lock().waiting.len()
     }
 
+    /// Takes peers that wait, or connects again; to be called now and then.
+    pub fn tend(&self) {
+        if let Some(streams) = &mut self.0.lock().streams {
+            streams.tend();
+        }
+    }
+
+    /// Whether the port is joined to another.
+    pub fn connection(&self) -> DummyConnection {
+        let queue = self.0.lock();
+        let streams = queue.streams.as_ref();
+        streams.map_or(DummyConnection::Unknown, Streams::connection)
+    }
+
     /// Sets whether the port has a link.
     pub fn set_up(&self, is_up: bool) {
         self.0.lock().is_up = is_up;
@@ -128,7 +167,14 @@ impl DummyHandle {
 
 impl Port for DummyPort {
     fn receive(&mut self, pool: &mut PacketPool, burst: &mut Vec<Packet>, now: Instant) {
-        let mut queue = self.shared.lock();
+        let mut guard = self.shared.lock();
+        let queue = &mut *guard;
+        if let Some(streams) = &mut queue.streams
+            && streams.receive(&mut queue.waiting, CAPACITY)
+        {
+            // Invariant 2: more may have come than fits into the burst.
+            let _ = rustix::io::write(&self.shared.event, &1_u64.to_ne_bytes());
+        }
         let wanted = BURST.min(queue.waiting.len());
         let first = burst.len();
         if pool.take_burst(burst, wanted) < wanted {
@@ -147,9 +193,18 @@ impl Port for DummyPort {
     }
 
     fn send(&mut self, pool: &mut PacketPool, burst: &mut Vec<Packet>) {
+        let mut queue = self.shared.lock();
         for packet in burst.iter() {
-            self.counters.add_sent(packet.len());
+            let streams = queue.streams.as_mut();
+            match streams.is_none_or(|streams| streams.send(packet.bytes())) {
+                true => self.counters.add_sent(packet.len()),
+                false => self.counters.add_drop(DropReason::QueueFull),
+            }
         }
+        if let Some(streams) = &mut queue.streams {
+            streams.flush();
+        }
+        drop(queue);
         pool.put_burst(burst);
     }
 
@@ -165,7 +220,8 @@ impl Port for DummyPort {
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.shared.event.as_fd())
+        let ready = self.shared.ready.as_ref();
+        Some(ready.unwrap_or(&self.shared.event).as_fd())
     }
 }
 
@@ -197,6 +253,53 @@ mod tests {
         port.receive(&mut pool, &mut burst, Instant::ZERO);
         assert_eq!((burst.len(), burst[0].bytes()[0]), (1, BURST as u8));
         assert!(!is_ready(&port));
+    }
+
+    #[test]
+    fn joined_dummies_receive_what_the_other_sends() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("joined");
+        let listen = Some(DummyEnd::Listen(path.clone()));
+        let connect = || Some(DummyEnd::Connect(path.clone()));
+        let (mut early, early_handle) = DummyPort::open_joined(PortId(1), connect()).unwrap();
+        assert_eq!(early_handle.connection(), DummyConnection::Disconnected);
+        let (mut port, handle) = DummyPort::open_joined(PortId(2), listen).unwrap();
+        early_handle.tend();
+        handle.tend();
+        assert_eq!(handle.connection(), DummyConnection::Connected);
+        assert_eq!(early_handle.connection(), DummyConnection::Connected);
+        let (mut pool, mut burst) = (PacketPool::with_capacity(64, 64), Vec::new());
+        for length in [60, 20_000, 61] {
+            burst.push(Packet::from_bytes(&vec![length as u8; length]));
+        }
+        early.send(&mut pool, &mut burst);
+        assert!(is_ready(&port));
+        port.receive(&mut pool, &mut burst, Instant::ZERO);
+        let lengths: Vec<usize> = burst.iter().map(Packet::len).collect();
+        assert_eq!(lengths, [60, 20_000, 61]);
+        assert!(!is_ready(&port));
+        assert!(burst.iter().all(|packet| packet.in_port() == PortId(2)));
+        port.send(&mut pool, &mut burst);
+        early.receive(&mut pool, &mut burst, Instant::ZERO);
+        assert_eq!(burst.len(), 3);
+        // Nothing is read, so that packets have no room at last.
+        while port.counters().drops.iter().next().is_none() {
+            burst.push(Packet::from_bytes(&[0; 60_000]));
+            port.send(&mut pool, &mut burst);
+        }
+        drop((port, handle));
+        assert!(!path.exists());
+        burst.clear();
+        loop {
+            early.receive(&mut pool, &mut burst, Instant::ZERO);
+            if burst.is_empty() {
+                break;
+            }
+            pool.put_burst(&mut burst);
+        }
+        assert_eq!(early_handle.connection(), DummyConnection::Disconnected);
+        let (_, plain) = DummyPort::open(PortId(3)).unwrap();
+        assert_eq!(plain.connection(), DummyConnection::Unknown);
     }
 
     #[test]

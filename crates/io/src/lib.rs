@@ -71,7 +71,7 @@ pub use block::{Block, BlockPort};
 pub use capture::{AppendedFile, CapturePort, CaptureReader, CaptureWriter};
 pub use config::{PortConfig, PortKind, open};
 pub use counters::{DropReason, Drops, PortCounters};
-pub use dummy::{DummyHandle, DummyPort, dummy_counts};
+pub use dummy::{DummyConnection, DummyEnd, DummyHandle, DummyPort, dummy_counts};
 pub use error::Error;
 pub use fault::{FaultCounters, FaultPort, FaultRates};
 pub use links::{LinkWatch, interfaces, set_mtu};

@@ -28,6 +28,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use thalweg_control::openflow::{ControllerStatus, OpenFlowServer};
+use thalweg_io::DummyHandle;
 use thalweg_ovsdb::open_vswitch::{TABLES, root};
 use thalweg_ovsdb::{DatabaseConfig, DatabaseEvent, TransactionId};
 use thalweg_packet::{Instant, standard as f};
@@ -73,6 +74,8 @@ pub(crate) struct Daemon {
     /// How often statistics are written, and when next.
     interval: Duration,
     next_statistics: Instant,
+    /// When dummies look for those that they are joined to next.
+    next_tending: std::time::Instant,
     /// When flows are dumped into the log next.
     next_dump: Instant,
     /// How often links had changed when they were written last.
@@ -194,6 +197,7 @@ impl Daemon {
             followed: None,
             interval: STATISTICS_INTERVAL,
             next_statistics: Instant::ZERO,
+            next_tending: std::time::Instant::now(),
             next_dump: Instant::ZERO,
             link_changes: 0,
             controllers: Vec::new(),
@@ -218,7 +222,21 @@ impl Daemon {
         self.switch.poll(NAP);
         self.log_upcalls();
         self.log_flows_in_time();
+        self.tend_dummies();
         self.follow_database();
+    }
+
+    /// Has dummies that are joined to others look for them.
+    fn tend_dummies(&mut self) {
+        let now = std::time::Instant::now();
+        if now >= self.next_tending {
+            self.next_tending = now + NAP;
+            let bridges = self.bridges.by_name.values();
+            let interfaces = bridges.flat_map(|bridge| bridge.interfaces.values());
+            let devices = interfaces.filter_map(|interface| interface.device.as_ref());
+            let dummies = devices.filter_map(|device| device.dummy.as_ref());
+            dummies.for_each(DummyHandle::tend);
+        }
     }
 
     /// The same without waiting.

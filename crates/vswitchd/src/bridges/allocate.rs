@@ -76,6 +76,12 @@ impl DatapathNumbers {
         number
     }
 
+    /// Takes this number, if it is free.
+    pub(super) fn take_this(&mut self, datapath_type: &str, number: u32) -> bool {
+        let (kind, _) = datapath_of(datapath_type);
+        self.0.entry(kind.to_owned()).or_default().insert(number)
+    }
+
     /// Gives a number back.
     pub(super) fn give_back(&mut self, datapath_type: &str, number: u32) {
         let (kind, _) = datapath_of(datapath_type);
@@ -99,6 +105,7 @@ mod tests {
         assert_eq!(take("patch"), 3);
         assert_eq!(take("br1-p2"), 101);
         assert_eq!(take("p0"), 4);
+        assert!(numbers.take_this("dummy", 9) && !numbers.take_this("dummy", 9));
         numbers.give_back("dummy", 1);
         assert_eq!(numbers.take("dummy", true, "p1"), 1);
         assert_eq!(numbers.take("", false, "eth7"), 1);

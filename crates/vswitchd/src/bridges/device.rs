@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use thalweg_io::{
-    CaptureWriter, DummyHandle, DummyPort, Port, PortConfig, PortKind, TracePort, open,
+    CaptureWriter, DummyEnd, DummyHandle, DummyPort, Port, PortConfig, PortKind, TracePort, open,
 };
 use thalweg_packet::PortId;
 use thalweg_packet::wire::MacAddress;
@@ -194,7 +194,9 @@ impl Devices {
         wanted: &WantedInterface,
         number: PortId,
     ) -> Result<(Device, SwitchPort), String> {
-        let (port, handle) = DummyPort::open(number).map_err(|error| error.to_string())?;
+        let end = self.end(&wanted.options)?;
+        let opened = DummyPort::open_joined(number, end);
+        let (port, handle) = opened.map_err(|error| error.to_string())?;
         let last = self.next_dummy.to_be_bytes();
         self.next_dummy += 1;
         let counted = MacAddress([0xaa, 0x55, last[0], last[1], last[2], last[3]]);
@@ -207,6 +209,22 @@ impl Devices {
         let port = self.with_captures(port, &wanted.options);
         let port = port.map_err(|error| error.to_string())?;
         Ok((device, SwitchPort::new(number, port)))
+    }
+
+    /// How a dummy is joined to others, as its options ask.
+    fn end(&self, options: &BTreeMap<String, String>) -> Result<Option<DummyEnd>, String> {
+        let place = |path: &str| self.folder.join(Path::new(path));
+        if let Some(target) = options.get("pstream") {
+            let path = target.strip_prefix("punix:");
+            let path = path.ok_or_else(|| format!("pstream {target}: only punix:PATH is known"))?;
+            return Ok(Some(DummyEnd::Listen(place(path))));
+        }
+        let Some(target) = options.get("stream") else {
+            return Ok(None);
+        };
+        let path = target.strip_prefix("unix:");
+        let path = path.ok_or_else(|| format!("stream {target}: only unix:PATH is known"))?;
+        Ok(Some(DummyEnd::Connect(place(path))))
     }
 
     /// Puts captures around a dummy, as its options ask.

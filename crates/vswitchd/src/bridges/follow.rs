@@ -141,6 +141,44 @@ impl Bridges {
         Some(number)
     }
 
+    /// Takes a port out of its datapath, as if its device had gone: the next change of the
+    /// database brings it back.
+    ///
+    /// # Errors
+    /// If it is a bridge's own.
+    pub(crate) fn drop_port(&mut self, name: &str, switch: &mut Switch) -> Result<(), String> {
+        let found = self.interface(name);
+        let bridge = found.map(|(bridge, interface)| (bridge.to_owned(), interface.number));
+        match bridge {
+            Some((bridge, number)) if number != Some(LOCAL) => {
+                self.remove_interface(&bridge, name, switch);
+                Ok(())
+            }
+            Some(_) => Err("a bridge's own port stays as long as the bridge".to_owned()),
+            None => Err(format!("no port named {name}")),
+        }
+    }
+
+    /// Gives a port another number in its datapath.
+    ///
+    /// # Errors
+    /// If there is no such port, or another has the number.
+    pub(crate) fn renumber(&mut self, name: &str, number: u32) -> Result<(), String> {
+        let mut bridges = self.by_name.values_mut();
+        let found = bridges.find_map(|bridge| {
+            let kind = bridge.datapath_type.clone();
+            let interface = bridge.interfaces.get_mut(name)?;
+            Some((kind, interface.datapath_number.as_mut()?))
+        });
+        let (kind, place) = found.ok_or("unknown port")?;
+        if !self.numbers.take_this(&kind, number) {
+            return Err("port number already in use".to_owned());
+        }
+        self.numbers.give_back(&kind, *place);
+        *place = number;
+        Ok(())
+    }
+
     fn add_bridge(&mut self, wanted: &WantedBridge) -> Result<(), String> {
         let id = self.free_bridge().ok_or("there are too many bridges")?;
         let default_mac = random_mac(wanted);
@@ -392,7 +430,8 @@ impl Interface {
     /// Whether its device can stay if this is wanted.
     fn stays_as(&self, wanted: &WantedInterface) -> bool {
         let captures = |wanted: &WantedInterface| {
-            ["pcap", "rxq_pcap", "tx_pcap"].map(|name| wanted.options.get(name).cloned())
+            ["pcap", "rxq_pcap", "tx_pcap", "pstream", "stream"]
+                .map(|name| wanted.options.get(name).cloned())
         };
         self.number.is_some()
             && self.wanted.kind == wanted.kind

@@ -19,6 +19,18 @@ pub(super) const COMMANDS: &[Entry] = &[
         ControlCommand::new("dpctl/dump-dps", "", 0, 0),
         list_datapaths,
     ),
+    (
+        ControlCommand::new("dpctl/del-if", "dp iface...", 2, usize::MAX),
+        delete_ports,
+    ),
+    (
+        ControlCommand::new("dpctl/del-flows", "[dp]", 0, 1),
+        delete_flows,
+    ),
+    (
+        ControlCommand::new("dpif-dummy/change-port-number", "dp port new-number", 3, 3),
+        renumber,
+    ),
     (ControlCommand::new("ofproto/list", "", 0, 0), list_bridges),
 ];
 
@@ -124,6 +136,53 @@ fn show_datapath(daemon: &mut Daemon, names: &[String]) -> Result<String, String
         }
     }
     Ok(text)
+}
+
+/// Takes ports out of a datapath, by name or number; the others go also if one cannot.
+fn delete_ports(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
+    let (datapath, ports) = (&arguments[0], &arguments[1..]);
+    if !is_datapath(daemon, datapath) {
+        return Err(format!("{datapath}: there is no such datapath"));
+    }
+    let mut errors = Vec::new();
+    for port in ports {
+        let number: Option<u32> = port.parse().ok();
+        let bridges = daemon.bridges.by_name.values();
+        let mut interfaces = bridges.flat_map(|bridge| &bridge.interfaces);
+        let named = interfaces
+            .find(|(_, interface)| number.is_some() && interface.datapath_number == number);
+        let name = named.map_or(port, |(name, _)| name).clone();
+        if let Err(error) = daemon.bridges.drop_port(&name, &mut daemon.switch) {
+            errors.push(error);
+        }
+    }
+    match errors.is_empty() {
+        true => Ok(String::new()),
+        false => Err(errors.join("\n")),
+    }
+}
+
+/// Empties the caches: flows come back with the packets that need them.
+fn delete_flows(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
+    if let Some(unknown) = arguments.iter().find(|name| !is_datapath(daemon, name)) {
+        return Err(format!("{unknown}: there is no such datapath"));
+    }
+    daemon.switch.flush_caches();
+    Ok(String::new())
+}
+
+/// Gives a port another number in its datapath.
+fn renumber(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
+    let [datapath, port, number] = arguments else {
+        unreachable!("the command has three arguments");
+    };
+    if !is_datapath(daemon, datapath) {
+        return Err("unknown datapath or not a dummy".to_owned());
+    }
+    let number = number.parse().ok().filter(|number| *number != 0);
+    let number = number.ok_or("bad port number")?;
+    daemon.bridges.renumber(port, number)?;
+    Ok(String::new())
 }
 
 fn list(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {

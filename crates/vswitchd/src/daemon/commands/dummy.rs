@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use thalweg_io::{DummyConnection, DummyHandle};
+
 use super::Entry;
 use crate::daemon::Daemon;
 use crate::datapath_text::frames_of;
@@ -20,6 +22,10 @@ pub(super) const COMMANDS: &[Entry] = &[
     (
         ControlCommand::new("netdev-dummy/set-admin-state", "[netdev] up|down", 1, 2),
         set_admin_state,
+    ),
+    (
+        ControlCommand::new("netdev-dummy/conn-state", "[netdev]", 0, 1),
+        show_connections,
     ),
 ];
 
@@ -59,6 +65,35 @@ fn receive(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> 
     daemon.hurry();
     daemon.meet_servers();
     Ok(String::new())
+}
+
+/// Whether dummies are joined to others: one, or all that are to be.
+fn show_connections(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
+    let text = |handle: &DummyHandle| {
+        handle.tend();
+        match handle.connection() {
+            DummyConnection::Unknown => "unknown",
+            DummyConnection::Connected => "connected",
+            DummyConnection::Disconnected => "disconnected",
+        }
+    };
+    let mut lines = Vec::new();
+    for bridge in daemon.bridges.by_name.values() {
+        for (name, interface) in &bridge.interfaces {
+            let device = interface.device.as_ref();
+            let Some(handle) = device.and_then(|device| device.dummy.as_ref()) else {
+                continue;
+            };
+            if arguments.first() == Some(name) {
+                return Ok(text(handle).to_owned());
+            }
+            lines.push(format!("{name}: {}", text(handle)));
+        }
+    }
+    match arguments.is_empty() {
+        true => Ok(lines.join("\n")),
+        false => Err("Unknown Dummy Interface".to_owned()),
+    }
 }
 
 fn set_admin_state(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
