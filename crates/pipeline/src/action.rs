@@ -9,6 +9,7 @@ use std::sync::Arc;
 use thalweg_packet::{FieldId, PortId};
 
 use crate::effect::PacketInReason;
+use crate::links::{LinkChoice, MemberChoice};
 
 /// A table: its number, and above it the bridge's ([`crate::BridgeId`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -221,6 +222,10 @@ pub enum Action {
     SetQueue(u32),
     /// Gives the packet the queue back that it came in with, which is none.
     PopQueue,
+    /// Writes a number that a hash of the packet chooses.
+    Multipath(Box<LinkChoice>),
+    /// Sends to a port that is chosen among those that are up, or writes its number.
+    Bundle(Box<MemberChoice>),
     /// Executes a list, then undoes its changes.
     Clone(Actions),
     /// Bytes for human readers; does nothing.

@@ -31,6 +31,7 @@ use crate::change::{Change, Operation, Revision, Selector, Target};
 use crate::flow::{Flow, Group, PortState};
 use crate::fragments::FragmentMode;
 use crate::interpret::Continuation;
+use crate::links::MemberChoice;
 use crate::mac::{MacMove, Station};
 use crate::matching::Match;
 use crate::pipeline::{Counters, Pipeline};
@@ -107,6 +108,14 @@ impl BridgeId {
                 in_port: in_port.map(|port| self.move_port(port)),
                 table: table.map(|table| self.table(table.number())),
             },
+            Action::Bundle(choice) => Action::Bundle(Box::new(MemberChoice {
+                members: choice
+                    .members
+                    .iter()
+                    .map(|port| self.move_port(*port))
+                    .collect(),
+                ..(**choice).clone()
+            })),
             Action::Clone(nested) => Action::Clone(self.move_actions(nested)),
             Action::WriteActions(nested) => Action::WriteActions(self.move_actions(nested)),
             Action::Goto(table) => Action::Goto(self.table(table.number())),

@@ -56,13 +56,15 @@ pub enum DropReason {
     TooManyEffects,
     /// The bridge drops fragments.
     Fragment,
+    /// No member of a bundle was up.
+    NoLiveMember,
     /// An output cuts the packet, and leads through a patch or back to the input port, for
     /// which packets are not cut.
     NotCut,
 }
 
 /// Names of the reasons, in the order of the enum.
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 21] = [
     "table_miss",
     "action",
     "input_port",
@@ -82,6 +84,7 @@ const NAMES: [&str; 20] = [
     "too_much_work",
     "too_many_effects",
     "fragment",
+    "no_live_member",
     "not_cut",
 ];
 
@@ -112,7 +115,8 @@ impl DropReason {
             DropReason::TooMuchWork => 16,
             DropReason::TooManyEffects => 17,
             DropReason::Fragment => 18,
-            DropReason::NotCut => 19,
+            DropReason::NoLiveMember => 19,
+            DropReason::NotCut => 20,
         }
     }
 }

@@ -16,6 +16,7 @@ mod fragments;
 mod history;
 pub mod interpret;
 mod limits;
+mod links;
 mod mac;
 mod matching;
 mod mirror;
@@ -47,6 +48,9 @@ pub use interpret::{
     Translation, Walker, observe, observe_resumed, resume, translate,
 };
 pub use limits::TableLimit;
+pub use links::{
+    FlowHash, LinkAlgorithm, LinkChoice, MAX_LINKS, MAX_MEMBERS, MemberAlgorithm, MemberChoice,
+};
 pub use mac::{MacMove, MacTable, Station};
 pub use matching::{Contradiction, Match, Term};
 pub use mirror::{BridgeMirror, MirrorOutput, MirroredPorts, Mirrors};

@@ -9,15 +9,16 @@
 
 use std::collections::BTreeSet;
 
-use thalweg_packet::{FieldDescriptor, FieldId, Scalar, Source, standard as f};
+use thalweg_packet::{FieldDescriptor, FieldId, PortId, Scalar, Source, standard as f};
 
 use crate::action::{Action, Output, Subfield};
 use crate::flow::{Flow, Group, GroupKind, SelectionMethod};
 use crate::fragments::is_about_ports;
+use crate::links::FlowHash;
 use crate::mirror::Mirrors;
 use crate::vlan::PortVlans;
 
-/// Fields read by a select group that hashes both directions of a connection alike.
+/// Fields read by what hashes both directions of a connection alike.
 const CONNECTION_FIELDS: [FieldId; 14] = [
     f::PRESENT_IPV4,
     f::PRESENT_IPV6,
@@ -34,6 +35,28 @@ const CONNECTION_FIELDS: [FieldId; 14] = [
     f::TP_SRC,
     f::TP_DST,
 ];
+
+/// Adds the fields that a hash reads.
+fn add_hash(hash: FlowHash, used: &mut BTreeSet<FieldId>) {
+    match hash {
+        FlowHash::EthSource => {
+            used.insert(f::ETH_SRC);
+        }
+        FlowHash::IpSource => {
+            used.extend([f::PRESENT_IPV4, f::PRESENT_IPV6, f::IP_SRC, f::IPV6_SRC]);
+        }
+        FlowHash::IpDestination => {
+            used.extend([f::PRESENT_IPV4, f::PRESENT_IPV6, f::IP_DST, f::IPV6_DST]);
+        }
+        FlowHash::SymmetricL3
+        | FlowHash::SymmetricL4
+        | FlowHash::SymmetricL3L4
+        | FlowHash::SymmetricL3L4Udp => {
+            used.extend(CONNECTION_FIELDS);
+            used.insert(f::VLAN_TCI_INNER);
+        }
+    }
+}
 
 /// Fields that an action on VLAN tags reads or moves.
 const TAG_FIELDS: [FieldId; 4] = [f::VLAN_TCI, f::VLAN_TCI_INNER, f::ETH_TYPE, f::RECIRC_ID];
@@ -155,6 +178,25 @@ fn add_action(action: &Action, fields: &[FieldDescriptor], used: &mut BTreeSet<F
         | Action::Exit
         | Action::ClearActions
         | Action::Goto(_) => {}
+        Action::Multipath(choice) => {
+            add_hash(choice.hash, used);
+            add_written(&choice.destination, fields, used);
+        }
+        Action::Bundle(choice) => {
+            if choice.hashes() {
+                add_hash(choice.hash, used);
+            }
+            match &choice.destination {
+                Some(destination) => add_written(destination, fields, used),
+                None => {
+                    used.insert(f::IN_PORT);
+                    let is_normal = |member: &PortId| member.0 & 0xffff == 0xfffa;
+                    if choice.members.iter().any(is_normal) {
+                        used.extend(NORMAL_FIELDS);
+                    }
+                }
+            }
+        }
         Action::DebugRecirculation => {
             used.insert(f::RECIRC_ID);
         }

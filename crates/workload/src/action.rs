@@ -69,6 +69,12 @@ pub enum Action {
     SetQueue(u32),
     /// Take the queue away.
     PopQueue,
+    /// Send to the first of these ports that is up.
+    ActiveBackup(Vec<u32>),
+    /// Send to one of these ports that is up, by a hash of these fields.
+    HashedPort(&'static str, Vec<u32>),
+    /// Write 0, or with more than one link a number that a hash of these fields chooses.
+    Multipath(&'static str, u32, FieldSlice),
     /// End the pass; what is left follows in another.
     DebugRecirculation,
     /// Do nothing, by the slow path.
@@ -138,6 +144,17 @@ impl fmt::Display for Action {
             Action::OutputCut(port, bytes) => write!(f, "output(port={port},max_len={bytes})"),
             Action::Enqueue(port, queue) => write!(f, "enqueue:{port}:{queue}"),
             Action::SetQueue(queue) => write!(f, "set_queue:{queue}"),
+            Action::ActiveBackup(ports) => {
+                f.write_str("bundle(eth_src,0,active_backup,ofport,members:")?;
+                write_ports(f, ports)
+            }
+            Action::HashedPort(fields, ports) => {
+                write!(f, "bundle({fields},0,hrw,ofport,members:")?;
+                write_ports(f, ports)
+            }
+            Action::Multipath(fields, links, bits) => {
+                write!(f, "multipath({fields},0,modulo_n,{links},0,{bits})")
+            }
             Action::DebugRecirculation => f.write_str("debug_recirc"),
             Action::DebugSlow => f.write_str("debug_slow"),
             Action::PopQueue => f.write_str("pop_queue"),
@@ -191,6 +208,15 @@ impl Action {
             _ => Ok(()),
         }
     }
+}
+
+/// Writes ports separated by commas, and a parenthesis.
+fn write_ports(f: &mut fmt::Formatter<'_>, ports: &[u32]) -> fmt::Result {
+    for (index, port) in ports.iter().enumerate() {
+        let separator = if index > 0 { "," } else { "" };
+        write!(f, "{separator}{port}")?;
+    }
+    f.write_char(')')
 }
 
 fn write_nested(f: &mut fmt::Formatter<'_>, name: &str, list: &[Action]) -> fmt::Result {

@@ -182,6 +182,9 @@ impl Machine<'_> {
             }
             // Only a field leads here: a list that names one of these gets no number.
             Output::All | Output::Flood | Output::Normal => self.deed.floods = true,
+            Output::Enqueue { .. } | Output::Truncated { .. } => {
+                unreachable!("such a list has been given no number")
+            }
         }
         Next::Continue
     }

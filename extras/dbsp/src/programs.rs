@@ -126,6 +126,13 @@ pub(crate) fn check(actions: &[Action]) -> Result<(), Unsupported> {
             Action::PushMpls(_) | Action::PopMpls(_) | Action::DecMplsTtl => {
                 return Err(Unsupported::Action("changes of MPLS labels"));
             }
+            Action::SetQueue(_) | Action::PopQueue => return Err(Unsupported::Action("queues")),
+            Action::Multipath(_) | Action::Bundle(_) => {
+                return Err(Unsupported::Action("choices among links"));
+            }
+            Action::DebugRecirculation | Action::DebugSlow => {
+                return Err(Unsupported::Action("debug_recirc and debug_slow"));
+            }
             Action::Clone(_) => return Err(Unsupported::Action("clone")),
             Action::WriteActions(_) | Action::ClearActions => {
                 return Err(Unsupported::Action("action sets"));
@@ -152,6 +159,8 @@ fn check_output(output: &Output) -> Result<usize, Unsupported> {
         Output::All => Err(Unsupported::Action("output to all ports")),
         Output::Flood => Err(Unsupported::Action("flood")),
         Output::Normal => Err(Unsupported::Action("normal")),
+        Output::Enqueue { .. } => Err(Unsupported::Action("enqueue")),
+        Output::Truncated { .. } => Err(Unsupported::Action("outputs of a part of the packet")),
     }
 }
 

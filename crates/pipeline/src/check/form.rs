@@ -18,6 +18,7 @@ use thalweg_packet::{FieldDescriptor, FieldId, Source};
 use crate::action::{Action, Output, Subfield, TableId, Write};
 use crate::change::{Change, ChangeError, Operation};
 use crate::flow::{Bucket, Flow, Group, GroupKind, Selection, SelectionMethod};
+use crate::links::{LinkChoice, MAX_LINKS, MAX_MEMBERS, MemberChoice};
 use crate::mac::MacMove;
 use crate::matching::Match;
 use crate::reads;
@@ -72,6 +73,8 @@ impl Owner {
                 | Action::Pop(_)
                 | Action::PopQueue
                 | Action::DebugRecirculation
+                | Action::Multipath(_)
+                | Action::Bundle(_)
                 | Action::DebugSlow
                 | Action::Output(Output::Field(_))
         ) || matches!(action, Action::Output(output) if output.is_extended());
@@ -285,6 +288,8 @@ impl Form<'_> {
                 Ok(())
             }
             Action::Pop(destination) => self.writable(destination),
+            Action::Multipath(choice) => self.link_choice(choice),
+            Action::Bundle(choice) => self.member_choice(choice),
             Action::SetVlan { id, priority, .. } => set_vlan(*id, *priority),
             Action::PushVlan(tpid) => {
                 ether_type("push_vlan", *tpid, TAG_TYPES, "0x8100 or 0x88a8, a tag's")
@@ -330,6 +335,29 @@ impl Form<'_> {
             | Action::Exit
             | Action::ClearActions
             | Action::WriteMetadata { .. } => Ok(()),
+        }
+    }
+
+    fn link_choice(&self, choice: &LinkChoice) -> Checked {
+        self.writable(&choice.destination)?;
+        let width = u32::from(choice.destination.width_bits()).min(16);
+        match choice.links {
+            1..=MAX_LINKS if choice.links <= 1 << width => Ok(()),
+            links => Err(format!("multipath: {links} links do not fit {width} bits")),
+        }
+    }
+
+    fn member_choice(&self, choice: &MemberChoice) -> Checked {
+        if choice.members.len() > MAX_MEMBERS {
+            return Err(format!("bundle: there are more than {MAX_MEMBERS} members"));
+        }
+        let Some(destination) = &choice.destination else {
+            return Ok(());
+        };
+        self.writable(destination)?;
+        match destination.width_bits() {
+            ..16 => Err("bundle_load: a port's number has 16 bits".to_owned()),
+            _ => Ok(()),
         }
     }
 

@@ -17,8 +17,9 @@
 //!
 //! 1. A set without an action of the last line does nothing.
 //! 2. An action that no set can hold has no effect in a bucket: `clone`, `exit`, `note`,
-//!    `push`, `pop`, `pop_queue`, `enqueue`, outputs to a port that a field names, and
-//!    `controller(...)` with anything that OpenFlow's own output cannot say.
+//!    `push`, `pop`, `pop_queue`, `enqueue`, `multipath`, `bundle`, outputs to a port that a
+//!    field names or that cut the packet, and `controller(...)` with anything that OpenFlow's
+//!    own output cannot say.
 
 use std::sync::Arc;
 
@@ -112,6 +113,8 @@ impl Part {
             | Action::Pop(_)
             | Action::PopQueue
             | Action::DebugRecirculation
+            | Action::Multipath(_)
+            | Action::Bundle(_)
             | Action::DebugSlow
             | Action::WriteActions(_)
             | Action::ClearActions

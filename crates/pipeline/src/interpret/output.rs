@@ -149,7 +149,7 @@ impl<O: Observer> Walk<'_, O> {
     }
 
     /// A port's number in its bridge.
-    fn number_of(&self, port: PortId) -> PortId {
+    pub(super) fn number_of(&self, port: PortId) -> PortId {
         match self.pipeline.config.bridges {
             true => PortId(port.0 & 0xffff),
             false => port,

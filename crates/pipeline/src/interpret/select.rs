@@ -96,7 +96,11 @@ impl<O: Observer> Walk<'_, O> {
     }
 
     /// Address and port, of the source and of the destination.
-    fn ends(&mut self, addresses: [FieldId; 2], ports: Option<[FieldId; 2]>) -> [(u128, u128); 2] {
+    pub(super) fn ends(
+        &mut self,
+        addresses: [FieldId; 2],
+        ports: Option<[FieldId; 2]>,
+    ) -> [(u128, u128); 2] {
         let addresses = addresses.map(|field| self.state.read(field));
         let ports = ports.map_or([0; 2], |ports| ports.map(|field| self.state.read(field)));
         [(addresses[0], ports[0]), (addresses[1], ports[1])]
@@ -104,16 +108,31 @@ impl<O: Observer> Walk<'_, O> {
 }
 
 /// A hash in progress.
-struct Hash(u64);
+pub(super) struct Hash(u64);
 
 impl Hash {
-    fn add(&mut self, value: u128) {
+    pub(super) fn new(seed: u64) -> Hash {
+        Hash(mix(seed))
+    }
+
+    /// The hash of two numbers.
+    pub(super) fn of(one: u64, other: u64) -> Hash {
+        let mut hash = Hash(one);
+        hash.add(other.into());
+        hash
+    }
+
+    pub(super) fn value(&self) -> u64 {
+        self.0
+    }
+
+    pub(super) fn add(&mut self, value: u128) {
         self.0 = mix(self.0 ^ value as u64);
         self.0 = mix(self.0 ^ (value >> 64) as u64);
     }
 
     /// Adds two ends, the smaller first.
-    fn add_ends(&mut self, mut ends: [(u128, u128); 2]) {
+    pub(super) fn add_ends(&mut self, mut ends: [(u128, u128); 2]) {
         ends.sort_unstable();
         for (address, port) in ends {
             self.add(address);

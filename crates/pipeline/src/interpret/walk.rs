@@ -627,6 +627,8 @@ impl<'a, O: Observer> Walk<'a, O> {
             }
             Action::PopQueue => {}
             Action::Clone(nested) => return self.on_copy(nested.clone(), table, Nested::Clone),
+            Action::Multipath(choice) => self.choose_link(choice),
+            Action::Bundle(choice) => return self.choose_member(choice, table),
             Action::DebugRecirculation => return Next::Freeze,
             Action::DebugSlow => self.emit(Effect::Slow),
             Action::Note(_) => {}

@@ -48,6 +48,8 @@ impl<O: Observer> Walk<'_, O> {
             }
             // All fields behind the link layer are hidden.
             Action::PushMpls(_) => 16,
+            Action::Multipath(_) => 8,
+            Action::Bundle(choice) => 8 + choice.members.len(),
             Action::Clone(_) => self.copy_cost(),
             Action::WriteActions(list) => 1 + list.len(),
             _ => 1,

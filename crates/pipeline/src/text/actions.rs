@@ -12,6 +12,7 @@
 //!    bucket the rule is not known. The old `mod_` actions are exempt, as in Open vSwitch: on
 //!    other packets they do nothing.
 
+mod links;
 mod send;
 mod write;
 
@@ -26,16 +27,13 @@ use crate::action::{Action, Actions, Slice, Subfield};
 use crate::check::form::{MAX_NESTING, OUT_OF_ORDER, Owner};
 
 /// Open vSwitch actions without a counterpart here.
-const MISSING: [&str; 16] = [
+const MISSING: [&str; 13] = [
     "ct",
     "ct_clear",
     "nat",
     "meter",
     "learn",
     "conjunction",
-    "multipath",
-    "bundle",
-    "bundle_load",
     "sample",
     "fin_timeout",
     "check_pkt_larger",
@@ -114,6 +112,9 @@ impl<'a> ActionReader<'a> {
             return Ok(action);
         }
         if let Some(action) = self.send(word, pair)? {
+            return Ok(action);
+        }
+        if let Some(action) = self.choose(word, pair)? {
             return Ok(action);
         }
         if let Some(action) = self.write(word, pair)? {

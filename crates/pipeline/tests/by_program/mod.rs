@@ -11,11 +11,12 @@ use thalweg_packet::wire::{MacAddress, PacketBuilder, TcpFlags};
 use thalweg_packet::{FieldId, Headers, Instant, PortId, Receipt, standard as f};
 use thalweg_pipeline::text::parse_rules;
 use thalweg_pipeline::{
-    Action, Actions, BridgeId, BridgeMirror, Bucket, Change, Config, Flow, FragmentMode, Group,
-    GroupId, GroupKind, HashedField, MacMove, Match, MirrorOutput, MirroredPorts, Mirrors, Miss,
-    Misses, Operation, Output, PacketInReason, Pipeline, PortState, PortVlans, PriorityTags,
-    Selection, SelectionMethod, Selector, Slice, Station, Subfield, TableId, Target, VlanMode,
-    VlanSet, Write, translate,
+    Action, Actions, BridgeId, BridgeMirror, Bucket, Change, Config, Flow, FlowHash, FragmentMode,
+    Group, GroupId, GroupKind, HashedField, LinkAlgorithm, LinkChoice, MacMove, Match,
+    MemberAlgorithm, MemberChoice, MirrorOutput, MirroredPorts, Mirrors, Miss, Misses, Operation,
+    Output, PacketInReason, Pipeline, PortState, PortVlans, PriorityTags, Selection,
+    SelectionMethod, Selector, Slice, Station, Subfield, TableId, Target, VlanMode, VlanSet, Write,
+    translate,
 };
 
 const RULES: &str = "\
@@ -212,6 +213,35 @@ fn table() -> impl Strategy<Value = TableId> {
     select(vec![0, 1, 2, 9, 254, 255]).prop_map(TableId)
 }
 
+/// A choice among links.
+fn choice(port: impl Strategy<Value = PortId>) -> impl Strategy<Value = Action> {
+    prop_oneof![
+        (subfield(), 0..20_u32).prop_map(|(destination, links)| {
+            Action::Multipath(Box::new(LinkChoice {
+                hash: FlowHash::EthSource,
+                basis: 0,
+                algorithm: LinkAlgorithm::ModuloN,
+                links,
+                argument: 0,
+                destination,
+            }))
+        }),
+        (
+            prop::option::of(subfield()),
+            prop::collection::vec(port, 0..3)
+        )
+            .prop_map(|(destination, members)| {
+                Action::Bundle(Box::new(MemberChoice {
+                    hash: FlowHash::SymmetricL4,
+                    basis: 0,
+                    algorithm: MemberAlgorithm::HighestWeight,
+                    members: members.into(),
+                    destination,
+                }))
+            }),
+    ]
+}
+
 pub(crate) fn action() -> impl Strategy<Value = Action> {
     let port = select(vec![0, 1, 2, 0xffff, u32::MAX]).prop_map(PortId);
     let moved = (subfield(), subfield(), any::<bool>()).prop_map(|(source, mut written, fits)| {
@@ -257,6 +287,7 @@ pub(crate) fn action() -> impl Strategy<Value = Action> {
             Action::SetQueue(2),
             Action::Exit
         ]),
+        choice(port.clone()),
         (prop::option::of(port), prop::option::of(table()))
             .prop_map(|(in_port, table)| Action::Resubmit { in_port, table }),
         any::<Vec<u8>>().prop_map(|bytes| Action::Note(bytes.into())),

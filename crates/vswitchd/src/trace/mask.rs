@@ -7,7 +7,7 @@
 //! text covers Thalweg's own, up to what the kind of packet implies.
 
 use thalweg_packet::{FieldId, Layout, standard as f};
-use thalweg_pipeline::{Action, Output, SeenFields, Sight, Subfield, Translation};
+use thalweg_pipeline::{Action, FlowHash, Output, SeenFields, Sight, Subfield, Translation};
 
 use crate::datapath_text::{DatapathFlow, FieldBits};
 
@@ -94,11 +94,73 @@ impl Examined {
             Action::DecTtl => self.write(f::IP_TTL, 0xff, fields),
             Action::PushMpls(_) | Action::PopMpls(_) => self.count_labels(fields),
             Action::DecMplsTtl => self.add(f::MPLS_TTL, 0xff),
+            Action::Multipath(choice) => {
+                self.add_hash(choice.hash, fields);
+                self.add_subfield(&choice.destination);
+            }
+            Action::Bundle(choice) => {
+                if choice.hashes() {
+                    self.add_hash(choice.hash, fields);
+                }
+                if let Some(destination) = &choice.destination {
+                    self.add_subfield(destination);
+                }
+            }
             Action::SetQueue(_) | Action::PopQueue | Action::Output(Output::Enqueue { .. }) => {
                 self.has_queue = true;
             }
             Action::Output(Output::Normal) => self.gratuitous_arp(fields),
             _ => {}
+        }
+    }
+
+    /// What Open vSwitch hashes (`flow_mask_hash_fields`).
+    fn add_hash(&mut self, hash: FlowHash, fields: SeenFields<'_>) {
+        let ether_type = fields.get(f::ETH_TYPE);
+        let is_ip = matches!(ether_type, 0x0800 | 0x86dd);
+        let (source, destination) = match ether_type {
+            0x0800 => (f::IP_SRC, f::IP_DST),
+            _ => (f::IPV6_SRC, f::IPV6_DST),
+        };
+        let addresses = |wanted: [bool; 2]| {
+            let both = [(source, wanted[0]), (destination, wanted[1])];
+            let both = both
+                .into_iter()
+                .filter(|(_, is_wanted)| is_ip && *is_wanted);
+            both.map(|(field, _)| (field, u128::MAX))
+                .collect::<Vec<_>>()
+        };
+        let protocol = fields.get(f::IP_PROTO);
+        let mut read = match hash {
+            FlowHash::EthSource => vec![(f::ETH_SRC, BROADCAST)],
+            FlowHash::IpSource => addresses([true, false]),
+            FlowHash::IpDestination => addresses([false, true]),
+            _ => addresses([true, true]),
+        };
+        let is_whole = fields.get(f::IP_FRAG) == 0;
+        let has_ports = match hash {
+            FlowHash::SymmetricL4 => protocol != 17,
+            FlowHash::SymmetricL3L4 => matches!(protocol, 6 | 132) && is_whole,
+            FlowHash::SymmetricL3L4Udp => matches!(protocol, 6 | 17 | 132) && is_whole,
+            _ => false,
+        };
+        if hash == FlowHash::SymmetricL4 {
+            read.extend([(f::ETH_SRC, BROADCAST), (f::ETH_DST, BROADCAST)]);
+            read.extend([(f::VLAN_TCI, TAG_ID), (f::VLAN_TCI_INNER, TAG_ID)]);
+        }
+        let is_connection = matches!(
+            hash,
+            FlowHash::SymmetricL4 | FlowHash::SymmetricL3L4 | FlowHash::SymmetricL3L4Udp
+        );
+        if is_ip && is_connection {
+            read.push((f::IP_PROTO, 0xff));
+            if has_ports {
+                read.extend([(f::TP_SRC, 0xffff), (f::TP_DST, 0xffff)]);
+            }
+        }
+        for (field, bits) in read {
+            let width = f::fields()[field.index()].width_bits;
+            self.add(field, bits & u128::MAX >> (128 - width));
         }
     }
 

@@ -158,9 +158,46 @@ fn draw_send(random: &mut Random, config: &RandomConfig) -> Action {
         1 => Action::SetQueue(random.random_range(0..3)),
         2 => Action::PopQueue,
         4 => Action::DebugSlow,
+        6 | 7 => draw_choice(random, config),
         5 if random.random_ratio(1, 2) => Action::DebugRecirculation,
         3 => Action::OutputCut(port, *pick(random, &[14, 20, 42, 64, 1_000_000])),
         _ => Action::Output(port),
+    }
+}
+
+/// Draws a choice among links. The switches that are compared hash in ways of their own: there
+/// nothing is left to choose, unless groups may choose, too.
+fn draw_choice(random: &mut Random, config: &RandomConfig) -> Action {
+    const HASHES: [&str; 7] = [
+        "eth_src",
+        "nw_src",
+        "nw_dst",
+        "symmetric_l3",
+        "symmetric_l4",
+        "symmetric_l3l4",
+        "symmetric_l3l4+udp",
+    ];
+    let hash = *pick(random, &HASHES);
+    // One port may not exist.
+    let count = random.random_range(0..4);
+    let ports = (0..count).map(|_| random.random_range(1..=config.ports + 1));
+    let mut ports: Vec<u32> = ports.collect();
+    let register = Field::Register(random.random_range(0..4));
+    let bits = FieldSlice {
+        field: register,
+        start: 0,
+        count: 16,
+    };
+    match random.random_range(0..3_u8) {
+        0 => Action::ActiveBackup(ports),
+        1 => {
+            if !config.selects {
+                ports.truncate(1);
+            }
+            Action::HashedPort(hash, ports)
+        }
+        _ if config.selects => Action::Multipath(hash, random.random_range(1..5), bits),
+        _ => Action::Multipath(hash, 1, bits),
     }
 }
 

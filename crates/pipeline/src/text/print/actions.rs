@@ -13,6 +13,7 @@ use thalweg_packet::{FieldId, PortId};
 use super::{Context, Out, PortSpelling, hexadecimal, port, text, value};
 use crate::action::{Action, Output, Subfield, Write};
 use crate::effect::PacketInReason;
+use crate::links::{LinkChoice, MemberChoice};
 use crate::matching::Match;
 use crate::text::fields::{self, Name};
 use crate::text::shape::{Needs, PROTOCOL_SCTP, PROTOCOL_TCP, PROTOCOL_UDP};
@@ -167,6 +168,8 @@ fn control(out: Out<'_, '_>, action: &Action, context: Context<'_>) -> fmt::Resu
         Action::Note(bytes) => {
             write!(out, "note:{}", dotted(bytes))
         }
+        Action::Multipath(choice) => multipath(out, choice, context),
+        Action::Bundle(choice) => bundle(out, choice, context),
         Action::DebugRecirculation => out.write_str("debug_recirc"),
         Action::DebugSlow => out.write_str("debug_slow"),
         Action::Exit => out.write_str("exit"),
@@ -218,13 +221,58 @@ fn output(out: Out<'_, '_>, output: &Output, context: Context<'_>) -> fmt::Resul
     }
 }
 
-/// Writes a port that is one port.
-fn single_port(out: Out<'_, '_>, number: PortId, context: Context<'_>) -> fmt::Result {
-    let short = match context.ports.has_bridges {
+fn multipath(out: Out<'_, '_>, choice: &LinkChoice, context: Context<'_>) -> fmt::Result {
+    write!(
+        out,
+        "multipath({},{},{},{},{},",
+        choice.hash.name(),
+        choice.basis,
+        choice.algorithm.name(),
+        choice.links,
+        choice.argument,
+    )?;
+    subfield(out, &choice.destination, context)?;
+    out.write_str(")")
+}
+
+fn bundle(out: Out<'_, '_>, choice: &MemberChoice, context: Context<'_>) -> fmt::Result {
+    let verb = match choice.destination {
+        Some(_) => "bundle_load",
+        None => "bundle",
+    };
+    let (hash, basis, algorithm) = (choice.hash.name(), choice.basis, choice.algorithm.name());
+    write!(out, "{verb}({hash},{basis},{algorithm},ofport,")?;
+    if let Some(destination) = &choice.destination {
+        subfield(out, destination, context)?;
+        out.write_str(",")?;
+    }
+    out.write_str("members:")?;
+    for (index, member) in choice.members.iter().enumerate() {
+        if index > 0 {
+            out.write_str(",")?;
+        }
+        let short = short_port(*member, context);
+        match Output::reserved(short) {
+            None | Some(Output::Local | Output::Controller { .. }) => {
+                single_port(out, *member, context)?;
+            }
+            Some(reserved) => output(out, &reserved, context)?,
+        }
+    }
+    out.write_str(")")
+}
+
+/// A port's number in its bridge.
+fn short_port(number: PortId, context: Context<'_>) -> PortId {
+    match context.ports.has_bridges {
         true => PortId(number.0 & 0xffff),
         false => number,
-    };
-    match short == Output::IN_PORT {
+    }
+}
+
+/// Writes a port that is one port.
+fn single_port(out: Out<'_, '_>, number: PortId, context: Context<'_>) -> fmt::Result {
+    match short_port(number, context) == Output::IN_PORT {
         true => out.write_str("IN_PORT"),
         false => port(out, number.0.into(), context.ports),
     }

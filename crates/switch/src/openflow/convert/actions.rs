@@ -6,7 +6,8 @@ use thalweg_openflow::{self as of, ErrorCode, Refusal, Value, refuse};
 use thalweg_packet::PortId;
 use thalweg_packet::standard as f;
 use thalweg_pipeline::{
-    Action, Actions, GroupId, Match, Output, PacketInReason, Subfield, TableId, Write,
+    Action, Actions, FlowHash, GroupId, LinkAlgorithm, LinkChoice, Match, MemberAlgorithm,
+    MemberChoice, Output, PacketInReason, Subfield, TableId, Write,
 };
 
 use super::fields::{needs_more, pieces_for_action, subfield};
@@ -108,6 +109,7 @@ impl Reader {
     }
 
     /// One action; `None` if it does nothing.
+    // One match: each action has its counterpart.
     fn action(
         &mut self,
         asked: &of_action::Action,
@@ -155,6 +157,22 @@ impl Reader {
             }
             Of::SetQueue(queue) => Action::SetQueue(*queue),
             Of::PopQueue => Action::PopQueue,
+            Of::Multipath {
+                fields,
+                basis,
+                algorithm,
+                max_link,
+                argument,
+                destination,
+            } => Action::Multipath(Box::new(LinkChoice {
+                hash: FlowHash::numbered(*fields).ok_or_else(unknown_choice)?,
+                basis: *basis,
+                algorithm: LinkAlgorithm::numbered(*algorithm).ok_or_else(unknown_choice)?,
+                links: u32::from(*max_link) + 1,
+                argument: *argument,
+                destination: self.written(*destination)?,
+            })),
+            Of::Bundle(bundle) => self.bundle(bundle)?,
             Of::DebugRecirc => Action::DebugRecirculation,
             Of::DebugSlow => Action::DebugSlow,
             Of::Enqueue { port, queue } => Action::Output(Output::Enqueue {
@@ -200,6 +218,17 @@ impl Reader {
                 write(&writes)
             }
         })
+    }
+
+    fn bundle(&self, asked: &of_action::Bundle) -> Result<Action, Refusal> {
+        let destination = asked.destination.map(|bits| self.written(bits));
+        Ok(Action::Bundle(Box::new(MemberChoice {
+            hash: FlowHash::numbered(asked.fields).ok_or_else(unknown_choice)?,
+            basis: asked.basis,
+            algorithm: MemberAlgorithm::numbered(asked.algorithm).ok_or_else(unknown_choice)?,
+            members: asked.members.iter().map(|port| port_id(*port)).collect(),
+            destination: destination.transpose()?,
+        })))
     }
 
     fn copy(
@@ -255,6 +284,11 @@ fn output(port: PortNumber, max_length: u16) -> Result<Option<Action>, Refusal> 
         }
         port => Output::Port(PortId(port.0)),
     })))
+}
+
+fn unknown_choice() -> Refusal {
+    let what = "a choice by a hash or an algorithm that is not known";
+    refuse(ErrorCode::OFPBAC_BAD_ARGUMENT, what)
 }
 
 /// An output of the beginning of the packet.

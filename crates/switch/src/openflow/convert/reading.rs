@@ -103,6 +103,7 @@ fn of_one(action: &Action, shape: &mut Shape) -> of_action::Action {
     told
 }
 
+// One match: each action has its counterpart.
 fn tell(action: &Action, shape: &mut Shape) -> of_action::Action {
     use of_action::Action as Of;
     match action {
@@ -152,6 +153,35 @@ fn tell(action: &Action, shape: &mut Shape) -> of_action::Action {
         Action::Exit => Of::Exit,
         Action::SetQueue(queue) => Of::SetQueue(*queue),
         Action::PopQueue => Of::PopQueue,
+        Action::Multipath(choice) => match of_subfield(&choice.destination, shape) {
+            Some(destination) => Of::Multipath {
+                fields: choice.hash.number(),
+                basis: choice.basis,
+                algorithm: choice.algorithm.number(),
+                max_link: (choice.links - 1) as u16,
+                argument: choice.argument,
+                destination,
+            },
+            None => untold(action),
+        },
+        Action::Bundle(choice) => {
+            let destination = choice.destination.as_ref();
+            let destination = destination.map(|bits| of_subfield(bits, shape));
+            if destination.is_some_and(|bits| bits.is_none()) {
+                return untold(action);
+            }
+            Of::Bundle(Box::new(of_action::Bundle {
+                algorithm: choice.algorithm.number(),
+                fields: choice.hash.number(),
+                basis: choice.basis,
+                members: choice
+                    .members
+                    .iter()
+                    .map(|port| port_number(*port))
+                    .collect(),
+                destination: destination.flatten(),
+            }))
+        }
         Action::DebugRecirculation => Of::DebugRecirc,
         Action::DebugSlow => Of::DebugSlow,
         Action::WriteMetadata { .. }
