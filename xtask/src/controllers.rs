@@ -20,7 +20,7 @@ struct Controller {
     requirements: &'static [&'static str],
 }
 
-const CONTROLLERS: [Controller; 4] = [
+const CONTROLLERS: [Controller; 5] = [
     Controller {
         script: "faucet_controller.py",
         requirements: &["faucet==1.10.12"],
@@ -33,6 +33,10 @@ const CONTROLLERS: [Controller; 4] = [
         script: "mininet_controller.py",
         // The last version of os-ken that has its example applications.
         requirements: &["os-ken==1.4.1", "eventlet==0.41.3"],
+    },
+    Controller {
+        script: "ovn_controller.py",
+        requirements: &[],
     },
     Controller {
         script: "shell_controller.py",
@@ -76,10 +80,16 @@ pub fn run(workspace: &Workspace, is_built: bool) -> anyhow::Result<bool> {
     for controller in &CONTROLLERS {
         let name = controller.script.trim_end_matches(".py");
         let environment = folder.join("peers").join(name);
-        packages::ensure_environment(&environment, controller.requirements)?;
+        let python = match controller.requirements {
+            [] => "python3".into(),
+            requirements => {
+                packages::ensure_environment(&environment, requirements)?;
+                environment.join("bin/python")
+            }
+        };
         let mut command = Command::new("timeout");
         command.args(["--kill-after=10", PATIENCE_S, "unshare"]);
-        command.args(NAMESPACES).arg(environment.join("bin/python"));
+        command.args(NAMESPACES).arg(python);
         command.arg(workspace.root.join(SCRIPTS).join(controller.script));
         command.arg(&program).arg(workspace.root.join(PROGRAMS));
         command.env("PYTHONDONTWRITEBYTECODE", "1");

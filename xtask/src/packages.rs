@@ -17,7 +17,7 @@ struct Client {
     package: &'static str,
 }
 
-const CLIENTS: [Client; 10] = [
+const CLIENTS: [Client; 12] = [
     Client {
         program: "ovs-ofctl",
         package: "openvswitch-switch",
@@ -33,6 +33,14 @@ const CLIENTS: [Client; 10] = [
     Client {
         program: "mn",
         package: "mininet",
+    },
+    Client {
+        program: "ovn-northd",
+        package: "ovn-central",
+    },
+    Client {
+        program: "ovn-controller",
+        package: "ovn-host",
     },
     Client {
         program: "ip",

@@ -24,6 +24,7 @@ use thalweg_control::openflow::{
 };
 use thalweg_openflow::message::continuation::PacketContinuation;
 use thalweg_openflow::message::flow::{FlowStats, FlowStatsRequest};
+use thalweg_openflow::message::nicira::CtFlush;
 use thalweg_openflow::message::packet::PacketIn;
 use thalweg_openflow::message::port::PortDesc;
 use thalweg_openflow::message::switch::{Description, Features, SwitchConfig};
@@ -89,7 +90,7 @@ impl Target for Empty {
 
     fn want_misses(&mut self, _wanted: bool) {}
 
-    fn flush_zone(&mut self, _zone: u16) -> Result<(), Refusal> {
+    fn flush_connections(&mut self, _asked: &CtFlush) -> Result<(), Refusal> {
         Ok(())
     }
 

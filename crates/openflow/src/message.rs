@@ -14,6 +14,7 @@ pub mod packet;
 pub mod port;
 pub mod switch;
 
+pub use table::type_name;
 pub(crate) use table::{Kind, Place, kind_of, place_of};
 
 use bytes::Bytes;

@@ -37,7 +37,7 @@ use thalweg_switch::{Interrupter, Switch, SwitchConfig};
 
 use crate::bridges::{Bridges, Complaint, Dummies, STATIONS_MAX};
 use crate::database::{DatabaseAddress, DatabaseLink, Waker};
-use crate::log::Log;
+use crate::log::{Log, LogLimit};
 use crate::options::{DaemonOptions, DummyLevel, VERSION_TEXT};
 use crate::process::{LoopWaker, Process, Start, start};
 use crate::unixctl::{ControlCommands, ControlRequest};
@@ -280,6 +280,20 @@ impl Daemon {
         commands::handle(self, request)
     }
 
+    /// Logs what controllers and other clients asked for in vain.
+    fn log_refusals(&self) {
+        static LIMIT: LogLimit = LogLimit::new(60, 60);
+        for (name, bridge) in &self.bridges.by_name {
+            let refused = bridge.server.as_ref().map(OpenFlowServer::take_refusals);
+            for text in refused.into_iter().flatten() {
+                self.log
+                    .write_limited(&LIMIT, modules::CONNMGR, LogLevel::Info, || {
+                        format!("{name}: {text}")
+                    });
+            }
+        }
+    }
+
     /// Ends bridges and the switch.
     fn stop(&mut self) {
         self.bridges.end(&mut self.switch);
@@ -304,6 +318,7 @@ impl Daemon {
         if self.switch.now() >= self.next_statistics {
             self.must_report = true;
         }
+        self.log_refusals();
         self.report();
     }
 

@@ -342,6 +342,12 @@ impl<T: Target> Agent<T> {
         })
     }
 
+    /// Texts about messages of a connection that were refused since the last call, for a log.
+    pub fn take_refusals(&mut self, id: ConnectionId) -> Vec<String> {
+        let link = self.links.get_mut(&id);
+        link.map_or_else(Vec::new, Link::take_refusals)
+    }
+
     /// Why a connection ended, if it did.
     pub fn end_reason(&self, id: ConnectionId) -> Option<&'static str> {
         self.links.get(&id)?.session.end_reason()

@@ -47,6 +47,9 @@ const WRITE_PATIENCE: Duration = Duration::from_secs(60);
 /// The longest time between two looks at probes and time-outs.
 const TICK: Duration = Duration::from_millis(500);
 
+/// Most texts about refused messages that wait for the owner.
+const REFUSALS: usize = 256;
+
 /// Tells the time by which probes, time-outs and pauses go, from any start. A clock may be moved
 /// by hand; [`OpenFlowServer::nudge`] has the server look at it.
 pub type OpenFlowClock = Arc<dyn Fn() -> Duration + Send + Sync>;
@@ -186,6 +189,8 @@ struct Shown {
     bell: Arc<Notify>,
     /// By the controllers of the configuration.
     controllers: Mutex<Vec<ControllerStatus>>,
+    /// Texts about refused messages, for the owner's log.
+    refusals: Mutex<Vec<String>>,
 }
 
 impl Shown {
@@ -194,6 +199,13 @@ impl Shown {
         self.controllers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shown {
+    /// Lock poisoning is ignored: each text is whole.
+    fn refusals(&self) -> MutexGuard<'_, Vec<String>> {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -234,6 +246,7 @@ impl OpenFlowServer {
             turns: AtomicU64::new(0),
             bell: Arc::new(Notify::new()),
             controllers: Mutex::new(vec![ControllerStatus::default(); config.controllers.len()]),
+            refusals: Mutex::default(),
         });
         let (end, ended) = oneshot::channel();
         let (of_thread, told) = (counters.clone(), shown.clone());
@@ -278,6 +291,11 @@ impl OpenFlowServer {
     /// How the connections to the controllers of the configuration are, in its order.
     pub fn controllers(&self) -> Vec<ControllerStatus> {
         self.shown.controllers().clone()
+    }
+
+    /// Texts about messages that were refused since the last call, for a log.
+    pub fn take_refusals(&self) -> Vec<String> {
+        std::mem::take(&mut self.shown.refusals())
     }
 
     /// Has the server look at its clock and at what the switch did, soon.
@@ -439,6 +457,16 @@ impl<T: Target + 'static> Hub<T> {
             self.share_copies();
             self.wake_all();
             self.shown.turns.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Keeps what a connection was refused for the owner, as far as the owner asks for it.
+    fn keep_refusals(&self, id: ConnectionId) {
+        let refused = self.agent.borrow_mut().take_refusals(id);
+        if !refused.is_empty() {
+            let mut kept = self.shown.refusals();
+            kept.extend(refused);
+            kept.truncate(REFUSALS);
         }
     }
 

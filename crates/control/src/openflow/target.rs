@@ -13,6 +13,7 @@ use thalweg_openflow::message::flow::{FlowMod, FlowRemoved, FlowStats, FlowStats
 use thalweg_openflow::message::group::GroupMod;
 use thalweg_openflow::message::meter::MeterMod;
 use thalweg_openflow::message::monitor::MonitorEvent;
+use thalweg_openflow::message::nicira::CtFlush;
 use thalweg_openflow::message::packet::{PacketIn, PacketOut};
 use thalweg_openflow::message::port::{PortDesc, PortMod, PortStatus};
 use thalweg_openflow::message::switch::{Description, Features, TableMod, TableStatus};
@@ -171,11 +172,11 @@ pub trait Target: Send {
     /// does: they come as [`Event::Packet`] without a length.
     fn want_misses(&mut self, wanted: bool);
 
-    /// Forgets connections of a zone of the tracker.
+    /// Forgets tracked connections; afterwards there are none of those asked for.
     ///
     /// # Errors
-    /// If it has no tracker.
-    fn flush_zone(&mut self, zone: u16) -> Result<(), Refusal>;
+    /// If it tracks connections and cannot choose them so.
+    fn flush_connections(&mut self, asked: &CtFlush) -> Result<(), Refusal>;
 
     /// What it did unasked since the last call.
     fn events(&mut self) -> Vec<Event>;

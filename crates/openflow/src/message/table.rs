@@ -151,6 +151,17 @@ pub(crate) fn kind_of(version: Version, place: Place, number: u32) -> Option<Kin
     ROWS.iter().find(is_it).map(|row| row.0)
 }
 
+/// The name of a message's type, for logs.
+///
+/// # Panics
+/// If there are fewer than two bytes.
+pub fn type_name(message: &[u8]) -> String {
+    let number = message[1];
+    let version = Version::from_number(message[0]);
+    let kind = version.and_then(|version| kind_of(version, Place::Standard, number.into()));
+    kind.map_or_else(|| format!("type {number}"), |kind| format!("{kind:?}"))
+}
+
 /// The number of a kind; `None` if the version has no such message.
 pub(crate) fn place_of(version: Version, kind: Kind) -> Option<(Place, u32)> {
     let mut rows = ROWS.iter();
@@ -161,6 +172,14 @@ pub(crate) fn place_of(version: Version, kind: Kind) -> Option<(Place, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_types_of_the_standard_have_names() {
+        assert_eq!(type_name(&[6, 14, 0, 8]), "FlowMod");
+        assert_eq!(type_name(&[1, 15, 0, 8]), "PortMod");
+        assert_eq!(type_name(&[4, 4, 0, 8]), "type 4");
+        assert_eq!(type_name(&[99, 14]), "type 14");
+    }
 
     #[test]
     fn a_number_means_one_kind_in_a_version() {

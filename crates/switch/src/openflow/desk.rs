@@ -13,11 +13,10 @@ use thalweg_pipeline::{GroupId, Misses, Version};
 use super::cursor::{Pin, duration};
 use super::numbering::Numbering;
 use super::pausing::RunId;
-use super::plane::{Call, Events};
+use super::plane::{Calls, Events};
 use super::tables::Tables;
 use super::{OpenFlowIdentity, convert};
 use crate::removal::{Removal, RemovalReason};
-use crate::sync::Receiver;
 
 /// What OpenFlow lost for lack of room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -38,7 +37,7 @@ pub(super) struct DeskMemory {
 
 /// The switch's side of one bridge's OpenFlow.
 pub(crate) struct Desk {
-    pub(super) calls: Receiver<Call>,
+    pub(super) calls: Calls,
     events: Arc<Events>,
     pub(super) identity: Arc<OpenFlowIdentity>,
     pub(super) numbers: Numbering,
@@ -63,7 +62,7 @@ pub(crate) struct Desk {
 impl Desk {
     /// Creates the desk of a plane at the other end of `calls` and `events`.
     pub(super) fn new(
-        (calls, events): (Receiver<Call>, Arc<Events>),
+        (calls, events): (Calls, Arc<Events>),
         identity: Arc<OpenFlowIdentity>,
         (numbers, run): (Numbering, RunId),
         misses: Misses,

@@ -153,7 +153,7 @@ impl Switch {
             let mut callers = Vec::new();
             for bridge in turns {
                 let desk = self.desks.get(bridge).filter(|_| left > 0);
-                let Some(call) = desk.and_then(|desk| desk.calls.try_recv().ok()) else {
+                let Some(call) = desk.and_then(|desk| desk.calls.next()) else {
                     continue;
                 };
                 left -= 1;

@@ -1,6 +1,7 @@
 //! The plane: the target that connections talk to, on the server's thread.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_control::openflow::target::{
@@ -8,6 +9,7 @@ use thalweg_control::openflow::target::{
 };
 use thalweg_openflow::message::continuation::PacketContinuation;
 use thalweg_openflow::message::flow::FlowStatsRequest;
+use thalweg_openflow::message::nicira::CtFlush;
 use thalweg_openflow::message::packet::PacketIn;
 use thalweg_openflow::message::port::PortDesc;
 use thalweg_openflow::message::switch::{
@@ -40,6 +42,30 @@ pub(super) type Call = Box<dyn FnOnce(&mut Switch) + Send>;
 pub(super) struct Events {
     queue: Mutex<VecDeque<Event>>,
     waker: Mutex<Option<Waker>>,
+    /// Whether calls are done no more.
+    is_closed: AtomicBool,
+}
+
+/// The switch's end of calls. When it is dropped, calls that wait are, too, and their callers
+/// hear of it: the channel alone would keep them as long as a caller has its other end.
+pub(super) struct Calls {
+    waiting: Receiver<Call>,
+    events: Arc<Events>,
+}
+
+impl Calls {
+    /// The next call that waits.
+    pub(super) fn next(&self) -> Option<Call> {
+        self.waiting.try_recv().ok()
+    }
+}
+
+impl Drop for Calls {
+    fn drop(&mut self) {
+        // In this order: a call that comes after the last look finds it closed.
+        self.events.is_closed.store(true, Ordering::SeqCst);
+        while self.next().is_some() {}
+    }
 }
 
 impl Events {
@@ -96,8 +122,12 @@ pub(super) fn connect(
     let numbers = Numbering::of(&pipeline, bridge);
     let misses = Misses::clone(&pipeline.misses(bridge, pipeline.version()));
     drop(pipeline);
+    let calls_of_desk = Calls {
+        waiting,
+        events: events.clone(),
+    };
     let desk = Desk::new(
-        (waiting, events.clone()),
+        (calls_of_desk, events.clone()),
         identity.clone(),
         (numbers, run),
         misses,
@@ -139,6 +169,9 @@ impl OpenFlowPlane {
         });
         let stopped = || refuse(ErrorCode::OFPBRC_EPERM, "the switch has stopped");
         self.calls.send(call).map_err(|_| stopped())?;
+        if self.events.is_closed.load(Ordering::SeqCst) {
+            return Err(stopped());
+        }
         self.interrupter.interrupt();
         answers.recv().map_err(|_| stopped())
     }
@@ -249,9 +282,9 @@ impl Target for OpenFlowPlane {
         });
     }
 
-    fn flush_zone(&mut self, _zone: u16) -> Result<(), Refusal> {
-        let what = "this switch tracks no connections yet";
-        Err(refuse(ErrorCode::OFPBRC_BAD_SUBTYPE, what))
+    fn flush_connections(&mut self, _asked: &CtFlush) -> Result<(), Refusal> {
+        // No connection is tracked, so none is left. A refusal would end OVN's connection.
+        Ok(())
     }
 
     fn events(&mut self) -> Vec<Event> {
@@ -265,5 +298,28 @@ impl Target for OpenFlowPlane {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         *place = Some(waker);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_waits_ends_with_the_desk() {
+        let (calls, waiting): (Sender<Call>, Receiver<Call>) = bounded(1);
+        let events = Arc::new(Events::default());
+        let desk = Calls {
+            waiting,
+            events: events.clone(),
+        };
+        let (answer, answers) = bounded::<()>(1);
+        let call: Call = Box::new(move |_| drop(answer));
+        assert!(calls.send(call).is_ok());
+        assert!(matches!(answers.try_recv(), Err(error) if !error.is_disconnected()));
+        drop(desk);
+        // The caller does not wait for an answer that never comes.
+        assert!(matches!(answers.try_recv(), Err(error) if error.is_disconnected()));
+        assert!(events.is_closed.load(Ordering::SeqCst));
     }
 }

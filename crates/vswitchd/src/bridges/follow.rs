@@ -17,7 +17,7 @@ use thalweg_switch::{PortDevice, PortIdentity, Switch};
 
 use super::serve::tables;
 use super::wanted::{WantedBridge, WantedInterface};
-use super::{Bridge, Bridges, DeviceKind, Interface, LOCAL, vlans};
+use super::{Bridge, Bridges, DeviceKind, Interface, LOCAL, datapath_of, vlans};
 
 /// What [`Bridges::follow`] did, and what went wrong, to be logged.
 #[derive(Debug)]
@@ -98,7 +98,10 @@ impl Bridges {
         let names: Vec<String> = self.by_name.keys().cloned().collect();
         for name in names {
             let bridge = &self.by_name[&name];
-            let is_same = |wanted: &&WantedBridge| wanted.datapath_type == bridge.datapath_type;
+            // No type means the first: OVN writes it out.
+            let is_same = |wanted: &&WantedBridge| {
+                datapath_of(&wanted.datapath_type) == datapath_of(&bridge.datapath_type)
+            };
             let kept = wanted.get(&name).filter(is_same);
             let gone = match kept {
                 Some(kept) => bridge.leaving(kept),

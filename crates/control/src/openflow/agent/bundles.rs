@@ -193,9 +193,9 @@ impl<T: Target> Agent<T> {
             }
             Some(Err(failure)) => {
                 self.changes_refused += 1;
-                let offending = messages.get(failure.index);
-                let offending = offending.map_or(&[][..], |bytes| bytes);
-                link.session.send_error(failure.refusal.code, offending);
+                if let Some(offending) = messages.get(failure.index) {
+                    link.refuse(&failure.refusal, offending);
+                }
                 Err(refuse(ErrorCode::OFPBFC_MSG_FAILED, failure.refusal.what))
             }
             None => Err(refuse(
@@ -250,8 +250,8 @@ impl Link {
             .collect();
         for id in over {
             if let Some(bundle) = self.remove_bundle(id) {
-                self.session
-                    .send_error(ErrorCode::OFPBFC_TIMEOUT, &bundle.opening);
+                let timed_out = refuse(ErrorCode::OFPBFC_TIMEOUT, format!("bundle {id}"));
+                self.refuse(&timed_out, &bundle.opening);
             }
         }
         let due = self.bundles.values().map(|bundle| bundle.used_at + timeout);

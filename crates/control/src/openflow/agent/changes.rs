@@ -7,7 +7,7 @@ use bytes::Bytes;
 use thalweg_openflow::message::Message;
 use thalweg_openflow::message::connection::{RequestForward, Role};
 use thalweg_openflow::message::continuation::PacketContinuation;
-use thalweg_openflow::message::nicira::TlvTable;
+use thalweg_openflow::message::nicira::{CtFlush, TlvTable};
 use thalweg_openflow::message::packet::PacketIn;
 use thalweg_openflow::message::switch::{FRAG_MASK, INVALID_TTL_TO_CONTROLLER, SwitchConfig};
 use thalweg_openflow::{ErrorCode, Incoming, Refusal, Version, refuse};
@@ -43,17 +43,17 @@ impl<T: Target> Agent<T> {
             Ok(frame) => frame.message,
             Err(refusal) => {
                 self.flush(link, waiting);
-                return link.session.send_error(refusal.code, &bytes);
+                return link.refuse(&refusal, &bytes);
             }
         };
         if link.role == Role::Secondary && is_for_primaries(&message) {
             self.flush(link, waiting);
-            return link
-                .session
-                .send_error(ErrorCode::OFPBRC_IS_SECONDARY, &bytes);
+            let what = "secondaries change nothing";
+            return link.refuse(&refuse(ErrorCode::OFPBRC_IS_SECONDARY, what), &bytes);
         }
         if link.config.kind == ConnectionKind::Snooper {
-            return link.session.send_error(ErrorCode::OFPBRC_EPERM, &bytes);
+            let what = "those who read along ask for nothing";
+            return link.refuse(&refuse(ErrorCode::OFPBRC_EPERM, what), &bytes);
         }
         let message = match change_of(message) {
             Ok(change) => {
@@ -75,7 +75,7 @@ impl<T: Target> Agent<T> {
         }
         self.flush(link, waiting);
         if let Err(refusal) = self.answer(link, xid, &bytes, *message, now) {
-            link.session.send_error(refusal.code, &bytes);
+            link.refuse(&refusal, &bytes);
         }
     }
 
@@ -121,7 +121,7 @@ impl<T: Target> Agent<T> {
                 }
                 Some((Err(failure), _)) => {
                     self.changes_refused += 1;
-                    link.session.send_error(failure.refusal.code, &bytes);
+                    link.refuse(&failure.refusal, &bytes);
                 }
                 None => link.session.end("the switch gave no answer"),
             }
@@ -191,11 +191,11 @@ impl<T: Target> Agent<T> {
                 link.session.send(xid, &Message::TlvTableReply(table));
             }
             Message::Resume(packet) => self.resume(link.version(), packet)?,
-            Message::CtFlushZone(zone) => self.target.flush_zone(zone)?,
-            Message::CtFlush(_) => {
-                let what = "connections chosen by their tuple";
-                return Err(refuse(ErrorCode::OFPBRC_BAD_SUBTYPE, what));
-            }
+            Message::CtFlushZone(zone) => self.target.flush_connections(&CtFlush {
+                zone: Some(zone),
+                ..CtFlush::default()
+            })?,
+            Message::CtFlush(asked) => self.target.flush_connections(&asked)?,
             Message::BundleControl(control) => {
                 self.bundle_control(link, xid, bytes, &control, now)?
             }

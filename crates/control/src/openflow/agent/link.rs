@@ -6,7 +6,8 @@ use std::time::Duration;
 use thalweg_openflow::message::connection::{AsyncConfig, Role};
 use thalweg_openflow::message::monitor::MonitorRequest;
 use thalweg_openflow::message::packet::PacketInFormat;
-use thalweg_openflow::{Pieces, Session, Version};
+use thalweg_openflow::message::type_name;
+use thalweg_openflow::{Pieces, Refusal, Session, Version};
 
 use super::bundles::Bundle;
 use super::rate::Rate;
@@ -21,6 +22,9 @@ pub(super) const DEFAULT_MISS_LENGTH: u16 = 128;
 const SLICE: usize = 100;
 /// Bytes of output up to which a dump goes on.
 const DUMP_BYTES: usize = 256 << 10;
+
+/// Most texts about refused messages that are kept for the owner.
+const REFUSALS: usize = 64;
 
 /// A reply with flow entries that is being written.
 pub(super) struct Dump {
@@ -59,6 +63,8 @@ pub(super) struct Link {
     pub(super) is_limited: bool,
     pub(super) packets_dropped: u64,
     pub(super) packets_limited: u64,
+    /// What was refused since the owner asked, and how much more was.
+    refusals: (Vec<String>, usize),
 }
 
 impl std::fmt::Debug for Link {
@@ -99,7 +105,33 @@ impl Link {
             is_limited: false,
             packets_dropped: 0,
             packets_limited: 0,
+            refusals: (Vec::new(), 0),
         }
+    }
+
+    /// Tells the peer why a message of its was refused, and keeps a text for the owner.
+    pub(super) fn refuse(&mut self, refusal: &Refusal, offending: &[u8]) {
+        self.session.send_error(refusal.code, offending);
+        let (texts, further) = &mut self.refusals;
+        match texts.len() < REFUSALS {
+            true => {
+                let kind = type_name(offending);
+                let Refusal { code, what } = refusal;
+                texts.push(format!(
+                    "sending {code} error reply to {kind} message: {what}"
+                ));
+            }
+            false => *further += 1,
+        }
+    }
+
+    /// What was refused since the last call.
+    pub(super) fn take_refusals(&mut self) -> Vec<String> {
+        let (mut texts, further) = std::mem::take(&mut self.refusals);
+        if further > 0 {
+            texts.push(format!("sending {further} further error replies"));
+        }
+        texts
     }
 
     /// Takes the version's defaults once it is known.

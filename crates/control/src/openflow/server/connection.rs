@@ -139,6 +139,7 @@ impl<T: Target + 'static> Hub<T> {
 
     /// Has the other tasks do what follows from a connection's messages.
     fn after_work(&self, id: ConnectionId) {
+        self.keep_refusals(id);
         self.share_copies();
         self.wake_others(id);
         if self.agent.borrow().is_limited(id) {
