@@ -36,17 +36,15 @@ pub(crate) struct Plugs {
     pub(crate) counters: PlugCounters,
     /// Number of ports attached while the switch ran; tells apart those with the same number.
     attachments: u64,
-    packets_per_worker: usize,
 }
 
 impl Plugs {
     /// Creates the record of a switch with its initial ports.
-    pub(crate) fn new(packets_per_worker: usize) -> Plugs {
+    pub(crate) fn new() -> Plugs {
         Plugs {
             former: BTreeMap::new(),
             counters: PlugCounters::default(),
             attachments: 0,
-            packets_per_worker,
         }
     }
 
@@ -65,7 +63,7 @@ impl Switch {
     /// Adds a port. The existing rules answer its packets.
     ///
     /// # Errors
-    /// If a port with this number exists, or workers have too few packets for one more.
+    /// If a port with this number exists.
     pub fn attach(&mut self, port: SwitchPort) -> Result<(), SwitchError> {
         let SwitchPort {
             number,
@@ -77,16 +75,6 @@ impl Switch {
         }
         let workers = self.handles.len();
         let vacancy = self.routes.vacancy(workers);
-        let ports = self.routes.count_at(vacancy.worker) + 1;
-        let needed = packets_needed(ports);
-        if self.plugs.packets_per_worker < needed {
-            let packets = self.plugs.packets_per_worker;
-            return Err(SwitchError::FewPackets {
-                packets,
-                ports,
-                needed,
-            });
-        }
         self.settle();
         self.plugs.attachments += 1;
         let attachment = self.plugs.attachments;
@@ -236,8 +224,18 @@ pub(crate) fn status_at_first(port: &mut dyn Port) -> PortStatus {
     }
 }
 
-/// Least packets for a worker with this many ports: a burst ready in each port, one in flight,
-/// and a copy of that for each port.
-pub(crate) fn packets_needed(ports: usize) -> usize {
-    BURST * (2 * ports + 2)
+/// Least packets of a worker: a burst on its way, a copy of it, and as many again to receive
+/// into. Ports hold none while nothing comes, so their number does not matter; a packet that is
+/// sent to many of them has as many copies as the pool has packets.
+pub(crate) const LEAST_PACKETS: usize = 4 * BURST;
+
+/// Refuses too few packets.
+pub(crate) fn check_packets(packets: usize) -> Result<(), SwitchError> {
+    match packets < LEAST_PACKETS {
+        true => Err(SwitchError::FewPackets {
+            packets,
+            needed: LEAST_PACKETS,
+        }),
+        false => Ok(()),
+    }
 }

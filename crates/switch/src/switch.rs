@@ -40,7 +40,7 @@ use crate::exchange::Exchange;
 use crate::message::{Answer, Command, News, PacketIn};
 use crate::openflow::Desks;
 use crate::patches::Patches;
-use crate::plugging::{Plugs, packets_needed, status_at_first};
+use crate::plugging::{Plugs, check_packets, status_at_first};
 use crate::port_settings::PortSettings;
 use crate::ports::{Attached, Routes, SwitchPort};
 use crate::rule_duty::{Channels, RuleDuty, Shared};
@@ -121,15 +121,11 @@ pub enum SwitchError {
         /// The number.
         number: PortId,
     },
-    /// Too few packets: ports keep some ready to receive into, and more are in flight.
-    #[error(
-        "{packets} packets for each worker are too few for {ports} ports; {needed} are the least"
-    )]
+    /// Too few packets: some are received into while others are on their way.
+    #[error("{packets} packets for each worker are too few; {needed} are the least")]
     FewPackets {
         /// Packets as configured.
         packets: usize,
-        /// Ports of the worker with the most.
-        ports: usize,
         /// The least number that is enough.
         needed: usize,
     },
@@ -284,7 +280,7 @@ impl Switch {
             own_changes: 0,
             unsettled: VecDeque::new(),
             routes: Arc::new(Routes::new(&numbers, config.workers)),
-            plugs: Plugs::new(config.packets_per_worker),
+            plugs: Plugs::new(),
             walker: Walker::default(),
             maintenance: Work::default(),
             trainer: Trainer::default(),
@@ -420,16 +416,7 @@ fn check(config: &SwitchConfig, ports: &[SwitchPort]) -> Result<(), SwitchError>
     if let Some(pair) = numbers.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(SwitchError::DuplicatePort { number: pair[0] });
     }
-    let most = ports.len().div_ceil(config.workers);
-    let needed = packets_needed(most);
-    if config.packets_per_worker < needed {
-        return Err(SwitchError::FewPackets {
-            packets: config.packets_per_worker,
-            ports: most,
-            needed,
-        });
-    }
-    Ok(())
+    check_packets(config.packets_per_worker)
 }
 
 /// The pipeline with the first rules, before any packet.

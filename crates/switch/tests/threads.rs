@@ -698,36 +698,51 @@ fn a_port_that_is_gone_is_closed_and_another_takes_its_number() {
 }
 
 #[test]
-fn ports_go_to_workers_with_room_and_numbers_are_not_given_twice() {
-    let config = SwitchConfig {
+fn ports_come_whatever_the_packets_and_numbers_are_not_given_twice() {
+    let config = |packets_per_worker| SwitchConfig {
         workers: 2,
-        packets_per_worker: 4 * BURST,
+        packets_per_worker,
         ..SwitchConfig::default()
     };
-    let (mut switch, _) = start(config, 1);
+    let few = Switch::start(config(4 * BURST - 1), Vec::new());
+    let error = few.unwrap_err().to_string();
+    assert!(
+        error.contains("127 packets for each worker are too few; 128 are the least"),
+        "{error}"
+    );
+    let (mut switch, _) = start(config(4 * BURST), 1);
     let mut attach = |number| {
         let (port, _) = MemoryPort::new(PortId(number), 1);
         switch.attach(SwitchPort::new(PortId(number), Box::new(port)))
     };
     assert!(matches!(attach(1), Err(SwitchError::DuplicatePort { .. })));
-    attach(2).unwrap();
-    let error = attach(3).unwrap_err().to_string();
-    assert!(
-        error.contains("128 packets for each worker are too few for 2 ports"),
-        "{error}"
-    );
+    for number in 2..=300 {
+        attach(number).unwrap();
+    }
     assert!(switch.detach(PortId(1)));
-    let (port, _) = MemoryPort::new(PortId(3), 1);
+    // The place that is free again.
+    let (port, wire) = MemoryPort::new(PortId(301), 1);
     switch
-        .attach(SwitchPort::new(PortId(3), Box::new(port)))
+        .attach(SwitchPort::new(PortId(301), Box::new(port)))
         .unwrap();
+    let sent = "in_port=301,actions=output:300";
+    switch.apply(&rules(sent)).unwrap();
+    assert!(wire.inject(&[0; 60]));
+    let sent = |switch: &mut Switch| {
+        let ports = switch.totals().ports;
+        let port = ports.iter().find(|port| port.number == PortId(300));
+        port.expect("it is there").counters.sent_packets
+    };
+    while sent(&mut switch) == 0 {
+        switch.poll(Duration::from_millis(1));
+    }
     let numbers: Vec<u32> = switch
         .stop()
         .ports
         .iter()
         .map(|port| port.number.0)
         .collect();
-    assert_eq!(numbers, [1, 2, 3]);
+    assert_eq!(numbers, (1..=301).collect::<Vec<u32>>());
 }
 
 #[test]

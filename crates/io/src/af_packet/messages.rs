@@ -1,7 +1,9 @@
 //! Receives by messages: directly into pooled packets, one burst per system call.
 //!
-//! 1. Slots below `next` have been handled. Slots in `next..filled` hold frames that wait.
-//!    Slots from `filled` on are spare packets.
+//! 1. Slots below `next` have been handled. The others hold frames that wait. There are no spare
+//!    packets: a port that receives nothing holds none, however many ports there are.
+//! 2. Frames that wait never hold the pool's last packet: a super-frame among them needs some
+//!    for its segments.
 
 use std::io;
 
@@ -63,10 +65,10 @@ impl Messages {
         counters: &mut PortCounters,
     ) -> bool {
         // Handled slots hold empty packets.
-        self.slots.drain(..self.filled);
+        self.slots.clear();
         (self.next, self.filled, self.segment) = (0, 0, 0);
-        let wanted = BURST - self.slots.len();
-        let is_refused = pool.take_burst(&mut self.slots, wanted) < wanted;
+        let wanted = BURST.min(pool.available() / 2); // Invariant 2.
+        pool.take_burst(&mut self.slots, wanted);
         match socket.receive(&mut self.slots, &mut self.overflow, &mut self.received) {
             Ok(filled) => self.filled = filled,
             // The news that the interface went down arrives once, as an error. No frame is
@@ -75,9 +77,13 @@ impl Messages {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => counters.add_drop(DropReason::ReceiveError),
         }
-        if is_refused && self.filled == self.slots.len() {
+        if wanted < BURST && self.filled == wanted {
             counters.pool_refusals += 1;
         }
+        // Invariant 1.
+        self.slots
+            .drain(self.filled..)
+            .for_each(|packet| pool.put(packet));
         self.filled > 0
     }
 

@@ -17,7 +17,7 @@ use thalweg_packet::{PacketPool, PortId};
 use super::duty::{P4Duty, Plugging};
 use super::plane::P4Forwarder;
 use crate::doorbell::Doorbell;
-use crate::plugging::{packets_needed, status_at_first};
+use crate::plugging::status_at_first;
 use crate::ports::{Attached, Routes, SwitchPort};
 use crate::switch::SwitchError;
 use crate::sync::{AtomicBool, JoinHandle, Mutex, Receiver, Sender, bounded, spawn};
@@ -96,7 +96,6 @@ pub struct P4Switch {
     answers: Receiver<Option<Box<Attached>>>,
     /// Numbers of the current ports.
     present: Vec<PortId>,
-    packets: usize,
     former: BTreeMap<PortId, PortCounters>,
     plugs: PlugCounters,
 }
@@ -141,7 +140,6 @@ impl P4Switch {
             commands,
             answers,
             present: numbers,
-            packets: config.packets,
             former: BTreeMap::new(),
             plugs: PlugCounters::default(),
         })
@@ -167,21 +165,11 @@ impl P4Switch {
     /// Adds a port.
     ///
     /// # Errors
-    /// If a port with this number exists, or the worker has too few packets for one more.
+    /// If a port with this number exists.
     pub fn attach(&mut self, port: SwitchPort) -> Result<(), SwitchError> {
         let number = port.number;
         if self.has_port(number) {
             return Err(SwitchError::DuplicatePort { number });
-        }
-        let ports = self.present.len() + 1;
-        let needed = packets_needed(ports);
-        if self.packets < needed {
-            let packets = self.packets;
-            return Err(SwitchError::FewPackets {
-                packets,
-                ports,
-                needed,
-            });
         }
         self.ask(Plugging::Attach(Box::new(attached(port))));
         self.present.push(number);
