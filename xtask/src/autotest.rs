@@ -25,8 +25,8 @@ use suite::{Group, Outcome, Suite};
 /// The tests that pass, by number, file and title.
 const PASSING: &str = "xtask/src/autotest/passing.txt";
 const PAGE: &str = "docs/open-vswitch-tests.md";
-/// How many tests run at once.
-const JOBS: usize = 2;
+/// How many tests run at once; most of the time they wait.
+const JOBS: usize = 4;
 
 /// What is run.
 #[derive(clap::Args, Debug)]
