@@ -348,3 +348,70 @@ fn it_tells_why_an_entry_is_as_it_is_and_why_a_packet_is_dropped() {
     );
     daemon.stop();
 }
+
+#[test]
+fn stations_can_be_fixed_and_a_full_table_makes_room() {
+    let daemon = Daemon::start();
+    let ports = ["p1", "p2"].map(|name| dummy("br0", name, ""));
+    daemon.vsctl(&format!("{BRIDGE} -- {}", ports.join(" -- ")));
+    daemon.vsctl("set Bridge br0 other_config:mac-table-size=10");
+    daemon.ok("ovs-ofctl", "add-flow br0 actions=normal");
+    daemon.ok("ovs-appctl", "fdb/add br0 p1 0 50:54:00:00:01:00");
+    for last in 0..20 {
+        let words = format!(
+            "netdev-dummy/receive p2 in_port(2),eth(src=50:54:00:00:00:{last:02x},\
+             dst=50:54:00:00:01:00),eth_type(0x1234)"
+        );
+        daemon.ok("ovs-appctl", &words);
+    }
+    let table = daemon.ok("ovs-appctl", "fdb/show br0");
+    assert_eq!(table.lines().count(), 11, "{table}");
+    assert!(table.contains("50:54:00:00:01:00  static"), "{table}");
+    let counts = daemon.ok("ovs-appctl", "fdb/stats-show br0");
+    assert!(counts.contains("table: 10/10\n"), "{counts}");
+    assert!(
+        counts.contains("evicted MAC entries     : 11\n"),
+        "{counts}"
+    );
+    // All went to the fixed one's port alone.
+    let sent = daemon.ok("ovs-ofctl", "dump-ports br0 p1");
+    assert!(sent.contains("tx pkts=20,"), "{sent}");
+    daemon.ok("ovs-appctl", "fdb/flush br0");
+    let table = daemon.ok("ovs-appctl", "fdb/show br0");
+    assert_eq!(table.lines().count(), 2, "{table}");
+    daemon.ok("ovs-appctl", "fdb/del br0 0 50:54:00:00:01:00");
+    daemon.stop();
+}
+
+#[test]
+fn dummies_that_are_joined_carry_packets_and_upcalls_are_logged() {
+    let daemon = Daemon::start();
+    let listening = dummy("br0", "p1", "options:pstream=punix:joined.sock");
+    let ports = [listening, dummy("br0", "p2", "")].join(" -- ");
+    daemon.vsctl(&format!("{BRIDGE} -- {ports}"));
+    daemon.vsctl("add-br br1 -- set Bridge br1 datapath_type=dummy fail_mode=secure");
+    let connecting = dummy("br1", "p3", "options:stream=unix:joined.sock");
+    daemon.vsctl(&connecting);
+    while daemon.ok("ovs-appctl", "netdev-dummy/conn-state p1").trim() != "connected" {
+        std::thread::yield_now();
+    }
+    daemon.ok("ovs-ofctl", "add-flow br0 in_port=p2,actions=p1");
+    daemon.ok("ovs-ofctl", "add-flow br1 actions=local");
+    daemon.ok("ovs-appctl", "vlog/set dpif_netdev:file:dbg");
+    let words = "netdev-dummy/receive p2 in_port(2),eth(src=50:54:00:00:00:01,\
+                 dst=50:54:00:00:00:02),eth_type(0x1234)";
+    daemon.ok("ovs-appctl", words);
+    let arrived = || {
+        daemon
+            .ok("ovs-appctl", "dpif/dump-flows br1")
+            .contains("in_port(3)")
+    };
+    while !arrived() {
+        std::thread::yield_now();
+    }
+    let log = std::fs::read_to_string(daemon.folder.path().join("ovs-vswitchd.log"));
+    let log = log.expect("there is a log");
+    assert_eq!(log.matches("ovs-dummy: miss upcall:").count(), 2, "{log}");
+    assert_eq!(log.matches("flow_add: ufid:").count(), 2, "{log}");
+    daemon.stop();
+}
