@@ -23,6 +23,7 @@ use thalweg_openflow::message::connection::Hello;
 use thalweg_openflow::message::continuation::PacketContinuation;
 use thalweg_openflow::message::flow::{Counts, FlowMod, FlowStats, FlowStatsRequest};
 use thalweg_openflow::message::monitor::MonitorEvent;
+use thalweg_openflow::message::nicira::CtFlush;
 use thalweg_openflow::message::packet::PacketIn;
 use thalweg_openflow::message::port::PortDesc;
 use thalweg_openflow::message::switch::{Description, Features};
@@ -372,7 +373,7 @@ impl Target for Model {
         self.is_watched = wanted;
     }
 
-    fn flush_zone(&mut self, _zone: u16) -> Result<(), Refusal> {
+    fn flush_connections(&mut self, _which: &CtFlush) -> Result<(), Refusal> {
         Ok(())
     }
 

@@ -53,7 +53,7 @@ def main() -> None:
     install_os_ken()
     with Daemon(sys.argv[1]) as daemon:
         ping_all("tree,depth=2", 4, "default")
-        ping_all("tree,depth=3,fanout=3", 27, "default")
+        ping_all("tree,depth=3", 8, "default")
         for app in ("simple_switch", "simple_switch_13"):
             for topology, hosts in (("tree,depth=2", 4), ("tree,depth=3", 8)):
                 ping_all(topology, hosts, f"ryu,os_ken.app.{app},command=os-ken")
