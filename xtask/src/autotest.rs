@@ -28,6 +28,9 @@ const PAGE: &str = "docs/open-vswitch-tests.md";
 /// How many tests run at once; most of the time they wait.
 const JOBS: usize = 4;
 
+/// Seconds after which a run is ended: a daemon that never answers must not hold it up for ever.
+const PATIENCE_S: &str = "2700";
+
 /// What is run.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
@@ -200,7 +203,8 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 /// A command that runs in a network namespace of its own, with a loopback interface.
 fn in_namespace(script: &str) -> Command {
     let mut command = Command::new("unshare");
-    let script = format!("ip link set lo up; {script}");
-    command.args(["-n", "bash", "-c", &script]);
+    command.args(["--net", "--pid", "--fork", "--kill-child", "--mount-proc"]);
+    command.args(["timeout", PATIENCE_S, "bash", "-c"]);
+    command.arg(format!("ip link set lo up; {script}"));
     command
 }

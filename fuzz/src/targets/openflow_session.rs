@@ -316,10 +316,6 @@ impl Target for Model {
         }
     }
 
-    fn check(&self, _version: Version, _change: &Change) -> Result<(), Refusal> {
-        Ok(())
-    }
-
     fn change(&mut self, transactions: Arc<[Transaction]>) -> Vec<Result<Outcome, Failure>> {
         assert!(!transactions.is_empty(), "something was asked for");
         transactions

@@ -244,7 +244,7 @@ pub(super) struct Pass {
 }
 
 /// Adds port and queue of what effects send in a queue.
-fn add_queues(effects: &[Effect], mut queue: u32, queues: &mut Vec<(u32, u32)>) {
+pub(super) fn add_queues(effects: &[Effect], mut queue: u32, queues: &mut Vec<(u32, u32)>) {
     for effect in effects {
         match effect {
             Effect::Queue(new) => queue = *new,

@@ -58,8 +58,9 @@ fn keyword_bits(word: &str) -> Option<u32> {
 }
 
 fn term_bits(key: &str, value: &str) -> anyhow::Result<Option<u32>> {
-    // Open vSwitch lists these where a walk is frozen; they are the same for every packet.
-    if key.starts_with("reg") || key == "metadata" {
+    // Open vSwitch lists these where a walk is frozen or a packet gets a queue; they are the
+    // same for every packet.
+    if key.starts_with("reg") || matches!(key, "metadata" | "skb_priority") {
         return Ok(Some(0));
     }
     if let Some((_, mask)) = value.split_once('/') {

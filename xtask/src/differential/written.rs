@@ -11,7 +11,7 @@ use thalweg_pipeline::{Effect, Outbox, run};
 use thalweg_vswitchd::datapath_text::{ActionWriter, DatapathFlow, FieldBits};
 use thalweg_workload::PacketSource;
 
-use super::answer::{Answer, Ours, answer_of, execute};
+use super::answer::{Answer, Ours, add_queues, answer_of, execute};
 use super::datapath_text::parse_actions;
 use super::{PORTS, program, shape};
 
@@ -45,10 +45,13 @@ fn done(ours: &Ours, effects: &[Effect], in_port: u32, bytes: &[u8]) -> Answer {
         &mut outbox,
     );
     let is_cut_short = !outbox.recirculated.is_empty();
-    Answer {
+    let mut answer = Answer {
         is_cut_short,
         ..answer_of(outbox)
-    }
+    };
+    add_queues(effects, 0, &mut answer.queues);
+    answer.sort();
+    answer
 }
 
 #[test]

@@ -134,12 +134,6 @@ pub trait Target: Send {
     /// If it cannot handle them so.
     fn set_fragments(&mut self, mode: u16) -> Result<(), Refusal>;
 
-    /// Checks what a change says by itself, whatever the switch has.
-    ///
-    /// # Errors
-    /// If [`Target::change`] would refuse it in any case.
-    fn check(&self, version: Version, change: &Change) -> Result<(), Refusal>;
-
     /// Does transactions, each whole or not at all. Those that wait together may take effect
     /// together. Returns what became of each, in order.
     fn change(&mut self, transactions: Arc<[Transaction]>) -> Vec<Result<Outcome, Failure>>;

@@ -40,17 +40,6 @@ use crate::switch::Switch;
 /// Most operations of one change, unless a transaction alone has more.
 const OPERATIONS: usize = 4_096;
 
-/// Checks what a change says by itself.
-///
-/// # Errors
-/// If [`make`] refuses it whatever the switch has.
-pub(super) fn check(version: Version, asked: &Asked) -> Result<(), Refusal> {
-    match asked {
-        Asked::Flow(asked) => flow(version, asked).map(drop),
-        _ => Ok(()),
-    }
-}
-
 /// Does transactions of a bridge's plane; returns what became of each.
 pub(super) fn make(
     switch: &mut Switch,

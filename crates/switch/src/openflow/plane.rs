@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_control::openflow::target::{
-    Change as Asked, Event, Failure, FlowCursor, Outcome, Target, Transaction, Waker,
+    Event, Failure, FlowCursor, Outcome, Target, Transaction, Waker,
 };
 use thalweg_openflow::message::continuation::PacketContinuation;
 use thalweg_openflow::message::flow::FlowStatsRequest;
@@ -221,10 +221,6 @@ impl Target for OpenFlowPlane {
         let change = Change::one(Operation::SetFragments(self.numbers.bridge, mode));
         let made = self.call(move |switch| switch.apply(&change))?;
         made.map(drop).map_err(|error| changes::refusal_of(&error))
-    }
-
-    fn check(&self, version: Version, change: &Asked) -> Result<(), Refusal> {
-        changes::check(version, change)
     }
 
     fn change(&mut self, transactions: Arc<[Transaction]>) -> Vec<Result<Outcome, Failure>> {

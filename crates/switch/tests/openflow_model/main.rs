@@ -48,7 +48,7 @@ impl Running {
     /// Starts a switch with these bridges; one alone is the whole switch.
     fn start(bridges: &[BridgeId]) -> (Running, Vec<OpenFlowPlane>) {
         let mut config = SwitchConfig {
-            packets_per_worker: 64,
+            packets_per_worker: 128,
             exchange_packets: 64,
             ..SwitchConfig::default()
         };

@@ -40,6 +40,10 @@ impl Daemon {
             self.next_statistics = self.switch.now();
         }
         self.followed = self.wanted_configuration();
+        if self.followed.is_none() {
+            // An empty database asks for nothing, so nothing is awaited.
+            self.is_ready = true;
+        }
     }
 
     /// Writes what became of the configuration, unless a transaction is under way.

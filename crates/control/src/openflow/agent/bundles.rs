@@ -149,7 +149,6 @@ impl<T: Target> Agent<T> {
             let what = "a message that no bundle can have";
             refuse(ErrorCode::OFPBFC_MSG_UNSUP, what)
         })?;
-        self.target.check(version, &change)?;
         let bytes = add.message.len();
         if bytes > room {
             let what = "the bundles of the connection have no more room";
