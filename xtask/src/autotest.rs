@@ -203,8 +203,7 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 /// A command that runs in a network namespace of its own, with a loopback interface.
 fn in_namespace(script: &str) -> Command {
     let mut command = Command::new("unshare");
-    command.args(["--net", "--pid", "--fork", "--kill-child", "--mount-proc"]);
-    command.args(["timeout", PATIENCE_S, "bash", "-c"]);
+    command.args(["--net", "timeout", PATIENCE_S, "bash", "-c"]);
     command.arg(format!("ip link set lo up; {script}"));
     command
 }
