@@ -34,7 +34,7 @@ pub struct MaskField {
 pub struct MaskReader {
     #[serde(skip_serializing_if = "Option::is_none")]
     table: Option<u8>,
-    /// Which part of the step read: `lookup`, `actions`, `lookup_or_actions`, `earlier`, or
+    /// Which part of the step read: `lookup`, `actions`, `lookup_or_actions`, `always`, `earlier`, or
     /// another.
     by: &'static str,
     /// The rule, or the step's outcome if there is none.
@@ -85,12 +85,26 @@ pub fn mask_fields(pipeline: &Pipeline, pass: &Pass, mask: &[u64]) -> Vec<MaskFi
         field: layout.descriptor(field).name.to_string(),
         value: hexadecimal(value(field, mask)),
         mask: hexadecimal(mask),
-        needed_by: readers(pipeline, &reads, field, mask)
+        needed_by: always_reader(pipeline, field, mask)
             .into_iter()
+            .chain(readers(pipeline, &reads, field, mask))
             .chain(kept_reader(layout.get(&kept, field).unwrap_or(0)))
             .collect(),
     });
     reports.collect()
+}
+
+/// Accounts for a field that each entry compares, whether or not a step needs it. What no
+/// lookup searched of it counts as read by the first step's actions.
+fn always_reader(pipeline: &Pipeline, field: FieldId, mask: u128) -> Option<MaskReader> {
+    let is_compared = pipeline.config.compared.contains(&field);
+    is_compared.then(|| MaskReader {
+        table: None,
+        by: "always",
+        rule: None,
+        what: "each entry is for one value of it".to_owned(),
+        mask: hexadecimal(mask),
+    })
 }
 
 /// Accounts for bits in the mask that no step needs.

@@ -72,28 +72,26 @@ fn identifier_text(identifier: u128) -> String {
 impl Daemon {
     /// The flows of all datapaths; they are logged, if the log wants that.
     pub(super) fn flows(&mut self, style: Style) -> Vec<ShownFlow> {
-        let flows = self.read_flows(style);
-        if self.log.is_enabled(modules::DPIF, LogLevel::Debug) {
-            let whole = Style {
-                is_verbose: true,
-                ..Style::default()
-            };
-            for shown in self.read_flows(whole) {
-                let (kind, name) = self.datapath_name(shown.in_port);
-                self.log
-                    .write_limited(&DUMP_LIMIT, modules::DPIF, LogLevel::Debug, || {
-                        let identifier = shown.identifier_text();
-                        format!("{kind}@{name}: flow_dump {identifier} {}", shown.line(""))
-                    });
-            }
-        }
-        flows
+        self.log_flows();
+        self.read_flows(style)
     }
 
     /// Dumps all flows into the log, if it wants that.
     pub(super) fn log_flows(&mut self) {
-        if self.log.is_enabled(modules::DPIF, LogLevel::Debug) {
-            self.flows(Style::default());
+        if !self.log.is_enabled(modules::DPIF, LogLevel::Debug) {
+            return;
+        }
+        let whole = Style {
+            is_verbose: true,
+            ..Style::default()
+        };
+        for shown in self.read_flows(whole) {
+            let (kind, name) = self.datapath_name(shown.in_port);
+            self.log
+                .write_limited(&DUMP_LIMIT, modules::DPIF, LogLevel::Debug, || {
+                    let identifier = shown.identifier_text();
+                    format!("{kind}@{name}: flow_dump {identifier} {}", shown.line(""))
+                });
         }
     }
 

@@ -24,6 +24,9 @@ fn pass_of(
         layout: &layout,
     };
     let question = TraceQuestion::of_packet(switch, arguments)?;
+    if question.frozen.is_some() {
+        return Err(TraceRefusal::LaterPass);
+    }
     let key = question.flow.words(pipeline.layout());
     let translation = translate(pipeline, &key, pipeline.version());
     Ok(Pass { key, translation })

@@ -27,7 +27,7 @@ const DROPS: [(&str, &str); 8] = [
 ];
 
 /// Drops of rules, which have one name in Open vSwitch.
-const BY_RULES: [&str; 14] = [
+const BY_RULES: [&str; 16] = [
     "table_miss",
     "action",
     "input_port",
@@ -42,6 +42,8 @@ const BY_RULES: [&str; 14] = [
     "mirror_port",
     "too_long",
     "fragment",
+    "no_live_member",
+    "not_cut",
 ];
 
 fn show(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {

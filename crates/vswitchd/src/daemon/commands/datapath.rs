@@ -79,7 +79,7 @@ fn show_ports(bridge: &Bridge, text: &mut String) {
                 };
                 let (received, sent) = (queues("n_rxq"), queues("n_txq"));
                 format!(
-                    ": configured_rx_queues={received}, configured_tx_queues={sent}, \
+                    ": configured_rx_queues=1, configured_tx_queues=1, \
                      requested_rx_queues={received}, requested_tx_queues={sent}"
                 )
             }

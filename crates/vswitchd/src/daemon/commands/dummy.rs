@@ -67,7 +67,7 @@ fn receive(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> 
     Ok(String::new())
 }
 
-/// Whether dummies are joined to others: one, or all that are to be.
+/// Whether dummies are joined to others: the one that is named, or each.
 fn show_connections(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
     let text = |handle: &DummyHandle| {
         handle.tend();
