@@ -34,8 +34,8 @@ pub struct MaskField {
 pub struct MaskReader {
     #[serde(skip_serializing_if = "Option::is_none")]
     table: Option<u8>,
-    /// Which part of the step read: `lookup`, `actions`, `lookup_or_actions`, `always`, `earlier`, or
-    /// another.
+    /// Which part of the step read: `lookup`, `actions`, `lookup_or_actions`, `always`,
+    /// `earlier`, or another.
     by: &'static str,
     /// The rule, or the step's outcome if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
