@@ -12,15 +12,16 @@ use super::Finding;
 use crate::workspace::Workspace;
 
 const PREFIX: &str = "thalweg-";
-const TABLE: [(&str, &[&str]); 22] = [
+const TABLE: [(&str, &[&str]); 23] = [
     ("packet", &[]),
     ("openflow", &[]),
     ("ovsdb", &[]),
     ("classifier", &["packet"]),
     ("io", &["packet"]),
     ("v2p", &["packet"]),
+    ("conntrack", &["packet"]),
     ("workload", &["packet"]),
-    ("pipeline", &["classifier"]),
+    ("pipeline", &["classifier", "conntrack"]),
     ("p4", &["classifier"]),
     ("datapath", &["pipeline"]),
     ("control", &["openflow", "packet"]),

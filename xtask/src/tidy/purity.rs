@@ -7,7 +7,7 @@ use super::Finding;
 use super::source::Source;
 
 /// The crates whose code is values in, values out.
-const PURE: [&str; 10] = [
+const PURE: [&str; 11] = [
     "openflow",
     "ovsdb",
     "binding",
@@ -17,6 +17,7 @@ const PURE: [&str; 10] = [
     "p4",
     "datapath",
     "v2p",
+    "conntrack",
     "fabric",
 ];
 
