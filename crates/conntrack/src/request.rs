@@ -2,11 +2,11 @@
 
 use std::net::Ipv6Addr;
 
-use crate::{State, Tuple};
+use crate::{CtState, Tuple};
 
 /// What a `ct()` asks of the tracker.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Request {
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct TrackRequest {
     /// The zone.
     pub zone: u16,
     /// Whether a new connection is remembered.
@@ -18,13 +18,15 @@ pub struct Request {
     /// Bits of the label to write.
     pub label: Option<Bits<u128>>,
     /// How addresses are translated, if they are.
-    pub translation: Option<Translation>,
+    pub translation: Option<AddressTranslation>,
     /// The protocol whose payload announces further connections.
     pub alg: Option<Alg>,
     /// The policy of time-outs; 0 for the default of the zone.
     pub timeout_policy: u32,
     /// The rule that asks, remembered in what is committed; 0 for none.
     pub rule: u64,
+    /// A number of what the packet does afterwards: fragments wait for those that do the same.
+    pub place: u64,
 }
 
 /// A value with the bits that it replaces.
@@ -46,11 +48,11 @@ pub enum Alg {
 }
 
 /// How addresses are translated.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Translation {
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct AddressTranslation {
     /// For connections that are committed by this request: which end becomes what. `None`
     /// translates only packets of connections that have a translation (`nat` alone).
-    pub target: Option<(TranslationKind, AddressRange, PortRange)>,
+    pub target: Option<(TranslationKind, NatAddresses, NatPorts)>,
     /// How an address and a port are chosen.
     pub selection: Selection,
     /// Whether a client keeps its address over several connections (`persistent`).
@@ -67,10 +69,10 @@ pub enum TranslationKind {
 }
 
 /// The first and the last address; `None` keeps the packet's own (a null binding).
-pub type AddressRange = Option<(Ipv6Addr, Ipv6Addr)>;
+pub type NatAddresses = Option<(Ipv6Addr, Ipv6Addr)>;
 
 /// The first and the last port; `None` keeps the packet's own where it is free.
-pub type PortRange = Option<(u16, u16)>;
+pub type NatPorts = Option<(u16, u16)>;
 
 /// How an address and a port of the ranges are chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -87,8 +89,8 @@ pub enum Selection {
 /// What earlier `ct()` actions said of the packet (`ct_state`, `ct_zone` of its metadata).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Previous {
-    /// The state; [`State::UNTRACKED`] if there was none, or after `ct_clear`.
-    pub state: State,
+    /// The state; [`CtState::UNTRACKED`] if there was none, or after `ct_clear`.
+    pub state: CtState,
     /// The zone.
     pub zone: u16,
 }
@@ -97,7 +99,7 @@ pub struct Previous {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tracked {
     /// The state.
-    pub state: State,
+    pub state: CtState,
     /// The zone.
     pub zone: u16,
     /// The connection's mark.
@@ -105,6 +107,9 @@ pub struct Tracked {
     /// The connection's label.
     pub label: u128,
     /// The tuple of the connection's first packet, before translation; of the parent for a
-    /// related connection. `None` for an invalid packet.
+    /// related connection; of the packet itself if it has no connection. `None` for an invalid
+    /// packet.
     pub original: Option<Tuple>,
+    /// The protocol by which the connection announces others, if its packets do.
+    pub alg: Option<Alg>,
 }

@@ -6,44 +6,44 @@ use std::ops::{BitOr, BitOrAssign};
 ///
 /// The values are Open vSwitch's (`CS_*` of `lib/packets.h`), which rules and tools spell.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct State(pub u8);
+pub struct CtState(pub u8);
 
-impl State {
+impl CtState {
     /// The tracker has not seen the packet.
-    pub const UNTRACKED: State = State(0);
+    pub const UNTRACKED: CtState = CtState(0);
     /// The packet begins a connection that is not committed yet.
-    pub const NEW: State = State(0x01);
+    pub const NEW: CtState = CtState(0x01);
     /// The packet belongs to a connection that is established.
-    pub const ESTABLISHED: State = State(0x02);
+    pub const ESTABLISHED: CtState = CtState(0x02);
     /// The packet concerns another connection: an ICMP error, or the data of FTP.
-    pub const RELATED: State = State(0x04);
+    pub const RELATED: CtState = CtState(0x04);
     /// The packet goes against the direction of the first.
-    pub const REPLY: State = State(0x08);
+    pub const REPLY: CtState = CtState(0x08);
     /// The packet does not fit its connection, or cannot be tracked.
-    pub const INVALID: State = State(0x10);
+    pub const INVALID: CtState = CtState(0x10);
     /// The tracker has seen the packet.
-    pub const TRACKED: State = State(0x20);
+    pub const TRACKED: CtState = CtState(0x20);
     /// The source was translated.
-    pub const SOURCE_NAT: State = State(0x40);
+    pub const SOURCE_NAT: CtState = CtState(0x40);
     /// The destination was translated.
-    pub const DESTINATION_NAT: State = State(0x80);
+    pub const DESTINATION_NAT: CtState = CtState(0x80);
 
     /// Whether all bits of `other` are set.
-    pub const fn has(self, other: State) -> bool {
+    pub const fn has(self, other: CtState) -> bool {
         self.0 & other.0 == other.0
     }
 }
 
-impl BitOr for State {
-    type Output = State;
+impl BitOr for CtState {
+    type Output = CtState;
 
-    fn bitor(self, other: State) -> State {
-        State(self.0 | other.0)
+    fn bitor(self, other: CtState) -> CtState {
+        CtState(self.0 | other.0)
     }
 }
 
-impl BitOrAssign for State {
-    fn bitor_assign(&mut self, other: State) {
+impl BitOrAssign for CtState {
+    fn bitor_assign(&mut self, other: CtState) {
         self.0 |= other.0;
     }
 }
