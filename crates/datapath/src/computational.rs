@@ -23,7 +23,7 @@
 //! 3. An entry is in one slot of the exact-match cache. If another entry takes that slot, it
 //!    is evicted at the end of the burst.
 
-use thalweg_packet::{Headers, Instant, Packet, standard};
+use thalweg_packet::{Connection, Headers, Instant, Packet, standard};
 use thalweg_pipeline::{
     BridgeId, Counters, Delta, Effect, Outbox, Pipeline, RuleId, Shortcut, TableId, Translation,
     run,
@@ -64,18 +64,16 @@ impl<const W: usize> Core<W> {
         let mut known_first = scratch.first.iter();
         for (index, packet) in packets.drain(..).enumerate() {
             match (burst.found[index], &pipeline) {
-                (Some(id), _) => {
-                    self.execute_exactly(packet, &burst.headers[index], id, now, outbox)
-                }
+                (Some(id), _) => self.execute_exactly(packet, index, burst, id, now, outbox),
                 (None, Some(pipeline)) => {
                     let flow = Flow {
                         hash: burst.hashes[index],
                         key: &burst.keys[index],
                         first: known_first.next().copied(),
                     };
-                    let headers = &burst.headers[index];
+                    let parsed = (&burst.headers[index], burst.connection(index));
                     let credits = &mut scratch.credits;
-                    self.compute_one(packet, headers, &flow, now, pipeline, credits, outbox);
+                    self.compute_one(packet, parsed, &flow, now, pipeline, credits, outbox);
                 }
                 (None, None) => unreachable!("the pipeline is there if a packet asks for it"),
             }
@@ -157,7 +155,7 @@ impl<const W: usize> Core<W> {
     fn compute_one(
         &mut self,
         packet: Packet,
-        headers: &Headers,
+        (headers, connection): (&Headers, &Connection),
         flow: &Flow<'_, W>,
         now: Instant,
         pipeline: &Pipeline,
@@ -174,7 +172,7 @@ impl<const W: usize> Core<W> {
             };
             let effects = [effect];
             self.remember_exactly(flow, &effects, &[Credit::Rule(rule)], now);
-            return run(&effects, &self.fields, packet, *headers, outbox);
+            return run(&effects, &self.fields, packet, *headers, connection, outbox);
         }
         let number = self.layout.get(&flow.key[..], standard::RECIRC_ID);
         let continuation = match number.unwrap_or(0) {
@@ -207,7 +205,7 @@ impl<const W: usize> Core<W> {
             now,
         );
         self.remember_exactly(flow, &effects, credits, now);
-        run(&effects, &self.fields, packet, *headers, outbox);
+        run(&effects, &self.fields, packet, *headers, connection, outbox);
         self.walker.recycle(trace, mask, effects);
     }
 
@@ -277,7 +275,8 @@ impl<const W: usize> Core<W> {
     fn execute_exactly(
         &mut self,
         packet: Packet,
-        headers: &Headers,
+        index: usize,
+        burst: &Burst<W>,
         id: EntryId,
         now: Instant,
         outbox: &mut Outbox,
@@ -289,7 +288,8 @@ impl<const W: usize> Core<W> {
         count(tally, ledger, &entry.credits, packet.len(), now);
         let drops = &mut self.statistics.drops;
         let program = &entry.program;
-        program.run(packet, headers, &self.fields, drops, outbox);
+        let (headers, connection) = (&burst.headers[index], burst.connection(index));
+        program.run(packet, headers, connection, &self.fields, drops, outbox);
     }
 }
 

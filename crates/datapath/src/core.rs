@@ -16,13 +16,15 @@
 //!    briefly exceed its capacity by one burst.
 //! 3. Packets leave in the order of arrival.
 //! 4. A packet and its copies together have [`MAX_PASSES`] passes, as in the reference.
-//!    Otherwise copies that recirculate and are copied again could multiply without end.
+//!    Otherwise copies that recirculate and are copied again could multiply without end. If
+//!    fragments go on with the packet, there are as many times that number.
 
 use std::sync::Arc;
 
 use thalweg_classifier::Version;
 use thalweg_packet::{
-    BURST, FieldDescriptor, FrameError, Headers, Instant, Layout, Packet, Receipt, Shapes, standard,
+    BURST, Connection, FieldDescriptor, FrameError, Headers, Instant, Layout, Packet, Receipt,
+    Shapes, standard,
 };
 use thalweg_pipeline::{Counters, Effect, Outbox, Pipeline, Walker};
 
@@ -63,6 +65,8 @@ pub(crate) struct Burst<const W: usize> {
     pub(crate) hashes: Vec<u64>,
     /// The index of each packet's origin among the packets of the call.
     pub(crate) origins: Vec<u32>,
+    /// What a tracker said of each packet; empty on a first pass, before which it says nothing.
+    connections: Vec<Connection>,
     candidates: Vec<Option<usize>>,
     pub(crate) found: Vec<Option<EntryId>>,
     /// Entries installed for packets of this burst.
@@ -122,6 +126,10 @@ struct Ticket {
     continuation: u32,
     /// The index of its origin among the packets of the call.
     origin: u32,
+    /// How many fragments went on together with it.
+    fragments: u32,
+    /// What a tracker said of it.
+    connection: Connection,
 }
 
 /// Why packets are looked up.
@@ -193,6 +201,7 @@ impl<const W: usize> Core<W> {
         outbox: &mut Outbox,
     ) {
         let count = packets.len();
+        outbox.now = now;
         self.statistics.packets += count as u64;
         if count <= BURST {
             self.pass(packets, Pass::First(0), now, pipeline, outbox);
@@ -243,13 +252,14 @@ impl<const W: usize> Core<W> {
         pipeline: &Gate<Pipeline>,
         outbox: &mut Outbox,
     ) {
-        // Passes of each packet of the call, with its copies.
-        let mut passes = vec![1; count];
+        // Passes of each packet of the call, with its copies, and the most that it may have.
+        let mut passes = vec![(1, MAX_PASSES); count];
         while !self.recirculating.is_empty() {
             let mut waiting = std::mem::take(&mut self.recirculating);
             waiting.retain_mut(|(ticket, packet)| {
-                let passes = &mut passes[ticket.origin as usize];
-                if *passes == MAX_PASSES {
+                let (passes, allowed) = &mut passes[ticket.origin as usize];
+                *allowed = (*allowed).max(MAX_PASSES * ticket.fragments);
+                if *passes >= *allowed {
                     self.statistics.count_refusal(RefuseReason::TooManyPasses);
                     outbox.pool.put(std::mem::take(packet));
                     return false;
@@ -289,7 +299,7 @@ impl<const W: usize> Core<W> {
         self.answer(packets, &mut burst, port, now, pipeline);
         for (index, packet) in packets.drain(..).enumerate() {
             match burst.found[index] {
-                Some(id) => self.execute(packet, &burst.headers[index], id, now, outbox),
+                Some(id) => self.execute(packet, index, &burst, id, now, outbox),
                 None => self.execute_once(packet, index, &burst, now, outbox),
             }
             if !outbox.recirculated.is_empty() {
@@ -304,12 +314,15 @@ impl<const W: usize> Core<W> {
 
     pub(crate) fn wait_for_next_pass(&mut self, origin: u32, outbox: &mut Outbox) {
         let recirculated = outbox.recirculated.drain(..);
-        let ticket = |continuation| Ticket {
-            continuation,
-            origin,
-        };
-        self.recirculating
-            .extend(recirculated.map(|(number, packet)| (ticket(number), packet)));
+        self.recirculating.extend(recirculated.map(|again| {
+            let ticket = Ticket {
+                continuation: again.continuation,
+                origin,
+                fragments: again.fragments,
+                connection: again.connection,
+            };
+            (ticket, again.packet)
+        }));
     }
 
     /// Finds headers, keys and hashes; drops invalid frames.
@@ -327,6 +340,8 @@ impl<const W: usize> Core<W> {
                 Pass::First(first) => Ticket {
                     continuation: 0,
                     origin: (first + index) as u32,
+                    fragments: 1,
+                    connection: Connection::NONE,
                 },
                 Pass::Again(tickets) => tickets[index],
             };
@@ -345,6 +360,7 @@ impl<const W: usize> Core<W> {
             let receipt = Receipt {
                 in_port: packet.in_port().0,
                 recirculation_id: ticket.continuation,
+                connection: ticket.connection,
                 ..Receipt::default()
             };
             let key = &mut burst.keys[count];
@@ -352,6 +368,9 @@ impl<const W: usize> Core<W> {
                 .extract_like(&mut self.shapes, packet.bytes(), headers, &receipt, key);
             burst.hashes.push(hash_key(key, &self.secrets));
             burst.origins.push(ticket.origin);
+            if let Pass::Again(_) = pass {
+                burst.connections.push(ticket.connection);
+            }
             count += 1;
             true
         });
@@ -479,7 +498,8 @@ impl<const W: usize> Core<W> {
     fn execute(
         &mut self,
         packet: Packet,
-        headers: &Headers,
+        index: usize,
+        burst: &Burst<W>,
         id: EntryId,
         now: Instant,
         outbox: &mut Outbox,
@@ -491,7 +511,8 @@ impl<const W: usize> Core<W> {
         entry.is_recent = true;
         let drops = &mut self.statistics.drops;
         let program = &entry.program;
-        program.run(packet, headers, &self.fields, drops, outbox);
+        let (headers, connection) = (&burst.headers[index], burst.connection(index));
+        program.run(packet, headers, connection, &self.fields, drops, outbox);
     }
 
     /// Runs an answer that is not remembered, and counts.
@@ -514,7 +535,8 @@ impl<const W: usize> Core<W> {
             now,
         );
         let (headers, drops) = (&burst.headers[index], &mut self.statistics.drops);
-        program.run(packet, headers, &self.fields, drops, outbox);
+        let connection = burst.connection(index);
+        program.run(packet, headers, connection, &self.fields, drops, outbox);
     }
 
     /// Clears the second chance of entries that answered only one packet.
@@ -644,6 +666,7 @@ impl<const W: usize> Burst<W> {
             keys: vec![[0; W]; BURST],
             hashes: Vec::new(),
             origins: Vec::new(),
+            connections: Vec::new(),
             candidates: Vec::new(),
             found: Vec::new(),
             installed: Vec::new(),
@@ -651,9 +674,17 @@ impl<const W: usize> Burst<W> {
         }
     }
 
+    /// What a tracker said of a packet of the burst.
+    #[inline]
+    pub(crate) fn connection(&self, index: usize) -> &Connection {
+        static NONE: Connection = Connection::NONE;
+        self.connections.get(index).unwrap_or(&NONE)
+    }
+
     fn clear(&mut self) {
         self.hashes.clear();
         self.origins.clear();
+        self.connections.clear();
         self.candidates.clear();
         self.found.clear();
         self.installed.clear();

@@ -14,7 +14,7 @@
 
 use std::ops::Deref;
 
-use thalweg_packet::{FieldDescriptor, Headers, Instant, Packet, PortId};
+use thalweg_packet::{Connection, FieldDescriptor, Headers, Instant, Packet, PortId};
 use thalweg_pipeline::{
     Counters, DropReason, Drops, Effect, GroupId, Outbox, RuleId, StepKind, TableId, Trace, run,
 };
@@ -123,12 +123,13 @@ impl Program {
         }
     }
 
-    /// Runs the program on a packet.
+    /// Runs the program on a packet, of which a tracker said `connection`.
     #[inline]
     pub(crate) fn run(
         &self,
         packet: Packet,
         headers: &Headers,
+        connection: &Connection,
         fields: &[FieldDescriptor],
         drops: &mut Drops,
         outbox: &mut Outbox,
@@ -139,7 +140,9 @@ impl Program {
                 drops.count(*reason, 1);
                 outbox.pool.put(packet);
             }
-            Program::Run(effects) => run(effects, fields, packet, *headers, outbox),
+            Program::Run(effects) => {
+                run(effects, fields, packet, *headers, connection, outbox);
+            }
         }
     }
 }

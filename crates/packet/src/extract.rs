@@ -14,9 +14,10 @@
 //!
 //! An IPv4 5-tuple is three runs.
 
-use crate::field::{FieldDescriptor, Intrinsic, Scalar, Source};
+use crate::field::{FieldDescriptor, FieldId, Intrinsic, Scalar, Source};
 use crate::headers::Headers;
 use crate::slot::{Slot, ones};
+use crate::standard as f;
 
 /// What the receiver knows about a packet: everything in a key that is not in the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -31,6 +32,73 @@ pub struct Receipt {
     pub tunnel_source: u32,
     /// The tunnel's outer IPv4 destination.
     pub tunnel_destination: u32,
+    /// What the tracker of connections said of the packet.
+    pub connection: Connection,
+}
+
+/// What a tracker of connections said of a packet: the fields `ct_*`.
+///
+/// The tuple is that of the connection's first packet, before its addresses were translated. It
+/// is zero if the packet has no connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Connection {
+    /// The connection's label.
+    pub label: u128,
+    /// The source address; an IPv4 address in the lowest 32 bits.
+    pub source: u128,
+    /// The destination address, in the same way.
+    pub destination: u128,
+    /// The connection's mark.
+    pub mark: u32,
+    /// The zone.
+    pub zone: u16,
+    /// The source port, or the ICMP type.
+    pub source_port: u16,
+    /// The destination port, or the ICMP code.
+    pub destination_port: u16,
+    /// The bits of `ct_state`; zero if the packet was not tracked.
+    pub state: u8,
+    /// The IP protocol.
+    pub protocol: u8,
+    /// Whether the addresses are IPv6.
+    pub is_ipv6: bool,
+}
+
+impl Connection {
+    /// What is said of a packet that was not tracked.
+    pub const NONE: Connection = Connection {
+        label: 0,
+        source: 0,
+        destination: 0,
+        mark: 0,
+        zone: 0,
+        source_port: 0,
+        destination_port: 0,
+        state: 0,
+        protocol: 0,
+        is_ipv6: false,
+    };
+
+    /// Sets the field of the standard catalogue; returns whether it is one of a connection.
+    pub fn set(&mut self, field: FieldId, value: u128) -> bool {
+        match field {
+            f::CT_STATE => self.state = value as u8,
+            f::CT_ZONE => self.zone = value as u16,
+            f::CT_MARK => self.mark = value as u32,
+            f::CT_LABEL => self.label = value,
+            // The addresses of the other version of IP are zero.
+            f::CT_NW_SRC | f::CT_NW_DST | f::CT_IPV6_SRC | f::CT_IPV6_DST if value == 0 => {}
+            f::CT_NW_SRC => (self.source, self.is_ipv6) = (value, false),
+            f::CT_NW_DST => (self.destination, self.is_ipv6) = (value, false),
+            f::CT_IPV6_SRC => (self.source, self.is_ipv6) = (value, true),
+            f::CT_IPV6_DST => (self.destination, self.is_ipv6) = (value, true),
+            f::CT_NW_PROTO => self.protocol = value as u8,
+            f::CT_TP_SRC => self.source_port = value as u16,
+            f::CT_TP_DST => self.destination_port = value as u16,
+            _ => return false,
+        }
+        true
+    }
 }
 
 impl Receipt {
@@ -49,6 +117,31 @@ impl Receipt {
             Intrinsic::TunnelId => self.tunnel_id,
             Intrinsic::TunnelSource => u64::from(self.tunnel_source),
             Intrinsic::TunnelDestination => u64::from(self.tunnel_destination),
+            Intrinsic::ConnectionState => u64::from(self.connection.state),
+            Intrinsic::ConnectionZone => u64::from(self.connection.zone),
+            Intrinsic::ConnectionMark => u64::from(self.connection.mark),
+            Intrinsic::ConnectionIpv4Source if !self.connection.is_ipv6 => {
+                self.connection.source as u64
+            }
+            Intrinsic::ConnectionIpv4Destination if !self.connection.is_ipv6 => {
+                self.connection.destination as u64
+            }
+            Intrinsic::ConnectionProtocol => u64::from(self.connection.protocol),
+            Intrinsic::ConnectionSourcePort => u64::from(self.connection.source_port),
+            Intrinsic::ConnectionDestinationPort => u64::from(self.connection.destination_port),
+            _ => 0,
+        }
+    }
+
+    /// A value of 128 bits.
+    fn get_wide(&self, what: Intrinsic) -> u128 {
+        match what {
+            Intrinsic::ConnectionLabel => self.connection.label,
+            Intrinsic::ConnectionIpv6Source if self.connection.is_ipv6 => self.connection.source,
+            Intrinsic::ConnectionIpv6Destination if self.connection.is_ipv6 => {
+                self.connection.destination
+            }
+            _ => 0,
         }
     }
 }
@@ -85,6 +178,8 @@ pub(crate) struct Extraction {
     scalars: Vec<Place<Scalar>>,
     presences: Vec<Place<u8>>,
     intrinsics: Vec<Place<Intrinsic>>,
+    /// Those of 128 bits, each with its first word.
+    wide_intrinsics: Vec<Place<Intrinsic>>,
 }
 
 impl Extraction {
@@ -117,7 +212,11 @@ impl Extraction {
                     });
                 }
                 Source::Intrinsic(what) => {
-                    extraction.intrinsics.push(Place {
+                    let places = match slot.width_bits {
+                        128 => &mut extraction.wide_intrinsics,
+                        _ => &mut extraction.intrinsics,
+                    };
+                    places.push(Place {
                         what: *what,
                         word,
                         shift,
@@ -177,6 +276,11 @@ impl Extraction {
         }
         for place in &self.intrinsics {
             key[usize::from(place.word)] |= receipt.get(place.what) << place.shift;
+        }
+        for place in &self.wide_intrinsics {
+            let (value, word) = (receipt.get_wide(place.what), usize::from(place.word));
+            key[word] = (value >> 64) as u64;
+            key[word + 1] = value as u64;
         }
     }
 }
@@ -271,9 +375,42 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::Receipt;
+    use super::{Connection, Receipt};
     use crate::field::{FieldId, Source};
     use crate::{Headers, Layout, MAX_WORDS, Shapes, standard};
+
+    #[test]
+    fn a_connection_is_read_back_field_by_field() {
+        for is_ipv6 in [false, true] {
+            let connection = Connection {
+                label: 1 << 100 | 3,
+                source: if is_ipv6 { 1 << 99 } else { 0x0a00_0001 },
+                destination: 0x0a00_0002,
+                mark: 7,
+                zone: 9,
+                source_port: 1_000,
+                destination_port: 53,
+                state: 0x22,
+                protocol: 17,
+                is_ipv6,
+            };
+            let receipt = Receipt {
+                connection,
+                ..Receipt::default()
+            };
+            let count = standard::fields().len() as u16;
+            let all: BTreeSet<FieldId> = (0..count).map(FieldId).collect();
+            let layout = Layout::new(Arc::new(standard::fields()), &all).expect("all fit");
+            let mut key = vec![0; layout.words()];
+            let headers = Headers::parse(&[0; 60]).expect("long enough");
+            layout.extract(&[0; 60], &headers, &receipt, &mut key);
+            let mut read_back = Connection::NONE;
+            for field in all {
+                read_back.set(field, layout.get(&key, field).expect("used"));
+            }
+            assert_eq!(read_back, connection);
+        }
+    }
 
     /// The field's value, read bit by bit.
     fn read(

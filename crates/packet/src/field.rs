@@ -13,7 +13,7 @@
 //! - a **scalar** that the parser computed (the innermost EtherType, the kind of fragment);
 //! - **presence**: one bit that says whether a header is present, so a mask can depend on
 //!   absence;
-//! - the **receiver**: input port, tunnel, recirculation id;
+//! - the **receiver**: input port, tunnel, recirculation id, what a tracker said earlier;
 //! - nothing: a **register**, zero when the packet comes in.
 //!
 //! All fields but registers are *ingress* fields. Only they take part in a cache's key.
@@ -101,6 +101,28 @@ pub enum Intrinsic {
     TunnelSource,
     /// The tunnel's outer IPv4 destination.
     TunnelDestination,
+    /// The bits of the connection's state.
+    ConnectionState,
+    /// The zone of the connection.
+    ConnectionZone,
+    /// The connection's mark.
+    ConnectionMark,
+    /// The connection's label.
+    ConnectionLabel,
+    /// The IPv4 source of the connection's first packet.
+    ConnectionIpv4Source,
+    /// The IPv4 destination of the connection's first packet.
+    ConnectionIpv4Destination,
+    /// The IPv6 source of the connection's first packet.
+    ConnectionIpv6Source,
+    /// The IPv6 destination of the connection's first packet.
+    ConnectionIpv6Destination,
+    /// The IP protocol of the connection.
+    ConnectionProtocol,
+    /// The source port of the connection's first packet, or its ICMP type.
+    ConnectionSourcePort,
+    /// The destination port of the connection's first packet, or its ICMP code.
+    ConnectionDestinationPort,
 }
 
 /// The source of a field's value when a packet comes in.

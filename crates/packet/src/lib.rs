@@ -23,7 +23,7 @@ pub mod standard;
 pub mod wire;
 
 pub use buffer::{HEADROOM_BYTES, Packet, PortId};
-pub use extract::Receipt;
+pub use extract::{Connection, Receipt};
 pub use field::{FieldDescriptor, FieldId, HeaderId, Intrinsic, Location, Scalar, Source, Stage};
 pub use headers::{FrameError, Headers};
 pub use instant::Instant;

@@ -126,6 +126,17 @@ catalogue! {
     TUN_ID: given("tun_id", 64, Intrinsic::TunnelId);
     TUN_SRC: given("tun_src", 32, Intrinsic::TunnelSource);
     TUN_DST: given("tun_dst", 32, Intrinsic::TunnelDestination);
+    CT_STATE: given("ct_state", 8, Intrinsic::ConnectionState);
+    CT_ZONE: given("ct_zone", 16, Intrinsic::ConnectionZone);
+    CT_MARK: given("ct_mark", 32, Intrinsic::ConnectionMark);
+    CT_LABEL: given("ct_label", 128, Intrinsic::ConnectionLabel);
+    CT_NW_SRC: given("ct_nw_src", 32, Intrinsic::ConnectionIpv4Source);
+    CT_NW_DST: given("ct_nw_dst", 32, Intrinsic::ConnectionIpv4Destination);
+    CT_IPV6_SRC: given("ct_ipv6_src", 128, Intrinsic::ConnectionIpv6Source);
+    CT_IPV6_DST: given("ct_ipv6_dst", 128, Intrinsic::ConnectionIpv6Destination);
+    CT_NW_PROTO: given("ct_nw_proto", 8, Intrinsic::ConnectionProtocol);
+    CT_TP_SRC: given("ct_tp_src", 16, Intrinsic::ConnectionSourcePort);
+    CT_TP_DST: given("ct_tp_dst", 16, Intrinsic::ConnectionDestinationPort);
     METADATA: register("metadata", 64);
     REG0: register("reg0", 32);
     REG1: register("reg1", 32);

@@ -10,6 +10,7 @@ use thalweg_packet::{FieldId, PortId};
 
 use crate::effect::PacketInReason;
 use crate::links::{LinkChoice, MemberChoice};
+use crate::tracking::Tracking;
 
 /// A table: its number, and above it the bridge's ([`crate::BridgeId`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -217,6 +218,9 @@ pub enum Action {
         in_port: Option<PortId>,
         /// The table; `None` for the current one.
         table: Option<TableId>,
+        /// Whether that lookup sees the tuple of the connection's first packet instead of the
+        /// packet's own.
+        with_tuple: bool,
     },
     /// Gives the packet a queue of the port that it leaves by; 0 for none.
     SetQueue(u32),
@@ -230,6 +234,10 @@ pub enum Action {
     Clone(Actions),
     /// Bytes for human readers; does nothing.
     Note(Box<[u8]>),
+    /// Gives the packet to the tracker of connections.
+    Track(Box<Tracking>),
+    /// Forgets what the tracker said of the packet (`ct_clear`).
+    Untrack,
     /// Ends this pass; the rest of all lists follows once the packet was looked up again.
     DebugRecirculation,
     /// Lets Open vSwitch's datapath hand the packets to its control side; does nothing here,

@@ -36,6 +36,7 @@ use crate::mac::{MacMove, Station};
 use crate::matching::Match;
 use crate::pipeline::{Counters, Pipeline};
 use crate::state::PORT_BITS;
+use crate::tracking::Tracking;
 
 /// What went through one end of a patch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -104,9 +105,14 @@ impl BridgeId {
             Action::SetField(writes) => {
                 Action::SetField(writes.iter().map(|write| without_bridge(*write)).collect())
             }
-            Action::Resubmit { in_port, table } => Action::Resubmit {
+            Action::Resubmit {
+                in_port,
+                table,
+                with_tuple,
+            } => Action::Resubmit {
                 in_port: in_port.map(|port| self.move_port(port)),
                 table: table.map(|table| self.table(table.number())),
+                with_tuple: *with_tuple,
             },
             Action::Bundle(choice) => Action::Bundle(Box::new(MemberChoice {
                 members: choice
@@ -118,6 +124,10 @@ impl BridgeId {
             })),
             Action::Clone(nested) => Action::Clone(self.move_actions(nested)),
             Action::WriteActions(nested) => Action::WriteActions(self.move_actions(nested)),
+            Action::Track(tracking) => Action::Track(Box::new(Tracking {
+                table: tracking.table.map(|table| self.table(table.number())),
+                ..(**tracking).clone()
+            })),
             Action::Goto(table) => Action::Goto(self.table(table.number())),
             _ => action.clone(),
         }

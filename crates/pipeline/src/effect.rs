@@ -16,13 +16,26 @@
 //!    follows it.
 //! 2. A packet is dropped, and counted, if its frame has no room for a new header.
 //! 3. [`Effect::Recirculate`] is the last effect of its list: the packet, as it is then, is
-//!    looked up again.
+//!    looked up again, with what the tracker of connections said of it.
+//! 4. What the tracker says of a packet changes no effect of the list, only the next lookup.
+//! 5. A fragment leaves its run at [`Effect::Track`], and the run of the fragment that makes its
+//!    packet whole goes on with all of them (see `assembly.rs`).
+
+mod assembly;
 
 use std::sync::Arc;
 
-use thalweg_packet::{FieldDescriptor, FieldId, Headers, Packet, PacketPool, PortId, Rewriter};
+use thalweg_conntrack::{CtState, Previous, TrackRequest, Tracked, protocol};
+use thalweg_packet::{
+    Connection, FieldDescriptor, FieldId, Headers, Instant, Packet, PacketPool, PortId, Rewriter,
+    Scalar,
+};
+
+use self::assembly::Assembled;
+pub use self::assembly::HeldFragment;
 
 use crate::action::TableId;
+use crate::connections::Connections;
 use crate::drops::{DropReason, Drops};
 use crate::interpret::Continuation;
 use crate::mac::Station;
@@ -76,6 +89,8 @@ pub struct Sender {
     /// What the packet has besides its bytes and is not zero: registers, metadata, the fields
     /// of a tunnel; the input port only if an action has written it.
     pub fields: Box<[(FieldId, u128)]>,
+    /// Whether the packet still has the connection that it had when it was looked up.
+    pub has_connection: bool,
     /// What lets the packet go on, if the walk was paused.
     pub continuation: Option<Arc<Continuation>>,
 }
@@ -93,6 +108,8 @@ pub struct Notice {
     pub userdata: Box<[u8]>,
     /// What sent it; `None` if not known.
     pub sender: Option<Box<Sender>>,
+    /// What a tracker said of it.
+    pub connection: Connection,
 }
 
 /// One step of processing a packet.
@@ -172,6 +189,10 @@ pub enum Effect {
     },
     /// Runs a list on a copy.
     Clone(Box<[Effect]>),
+    /// Gives the packet to the tracker of connections, which may translate its addresses.
+    Track(Arc<TrackRequest>),
+    /// Forgets what the tracker said of the packet.
+    Untrack,
     /// Looks the packet up again, with the continuation of this number in the translation.
     Recirculate(u32),
 }
@@ -193,6 +214,7 @@ impl Effect {
                 let deeper: usize = nested.iter().map(Effect::heap_bytes).sum();
                 std::mem::size_of_val(&**nested) + deeper
             }
+            Effect::Track(request) => std::mem::size_of_val(&**request),
             Effect::Controller {
                 userdata, sender, ..
             } => {
@@ -209,6 +231,19 @@ impl Effect {
     }
 }
 
+/// A packet to look up again.
+#[derive(Debug)]
+pub struct Recirculation {
+    /// The number of a continuation of its translation.
+    pub continuation: u32,
+    /// What the tracker said of it.
+    pub connection: Connection,
+    /// How many fragments its run went on with: each has the passes of a packet.
+    pub fragments: u32,
+    /// The packet.
+    pub packet: Packet,
+}
+
 /// What a run of effects produced: packets by destination, and learned stations.
 ///
 /// The datapath and the reference both collect into one; the owner of the ports empties it.
@@ -220,8 +255,14 @@ pub struct Outbox {
     pub to_controller: Vec<(Notice, Packet)>,
     /// Stations that were seen, and the port of each.
     pub stations_seen: Vec<(Station, PortId)>,
-    /// Packets to look up again, each with the number of a continuation of its translation.
-    pub recirculated: Vec<(u32, Packet)>,
+    /// Packets to look up again.
+    pub recirculated: Vec<Recirculation>,
+    /// The connections that packets are tracked in.
+    pub connections: Arc<Connections>,
+    /// The time by which connections age; the owner moves it before each burst.
+    pub now: Instant,
+    /// What the tracker draws addresses from at random.
+    pub chance: u64,
     /// The pool that copies come from and spent packets return to.
     pub pool: PacketPool,
     /// Drops; a datapath moves them into its statistics.
@@ -235,13 +276,21 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// An empty outbox that takes copies from `pool`.
+    /// An empty outbox that takes copies from `pool`, with connections of its own.
     pub fn new(pool: PacketPool) -> Outbox {
+        Outbox::with_connections(pool, Arc::default())
+    }
+
+    /// An empty outbox that takes copies from `pool`.
+    pub fn with_connections(pool: PacketPool, connections: Arc<Connections>) -> Outbox {
         Outbox {
             sent: Vec::new(),
             to_controller: Vec::new(),
             stations_seen: Vec::new(),
             recirculated: Vec::new(),
+            connections,
+            now: Instant::ZERO,
+            chance: 0,
             pool,
             drops: Drops::default(),
             copies_refused: 0,
@@ -254,11 +303,77 @@ impl Outbox {
     pub fn recycle(&mut self) {
         let sent = self.sent.drain(..).map(|(_, packet)| packet);
         let others = self.to_controller.drain(..).map(|(_, packet)| packet);
-        let recirculated = self.recirculated.drain(..).map(|(_, packet)| packet);
+        let recirculated = self.recirculated.drain(..);
+        let recirculated = recirculated.map(|again| again.packet);
         sent.chain(others)
             .chain(recirculated)
             .for_each(|packet| self.pool.put(packet));
         self.stations_seen.clear();
+    }
+
+    /// Gives a packet to the tracker, and returns what it says.
+    fn track(
+        &mut self,
+        request: &TrackRequest,
+        packet: &mut Packet,
+        headers: &Headers,
+        before: &Connection,
+    ) -> Connection {
+        let (now, chance) = (self.now, self.next_chance());
+        let tracker = self.connections.tracker();
+        let before = previous(before);
+        let told = tracker.track_packet(packet, headers, request, before, now, chance);
+        connection(&told)
+    }
+
+    /// The same for a packet that keeps its length, because fragments carry it.
+    fn track_whole(
+        &mut self,
+        request: &TrackRequest,
+        bytes: &mut [u8],
+        headers: &Headers,
+        before: &Connection,
+    ) -> Connection {
+        let (now, chance) = (self.now, self.next_chance());
+        let tracker = self.connections.tracker();
+        let before = previous(before);
+        let told = tracker.track(bytes, headers, request, before, now, chance);
+        connection(&told)
+    }
+
+    fn next_chance(&mut self) -> u64 {
+        // Weyl's sequence: the tracker hashes it.
+        self.chance = self.chance.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.chance
+    }
+
+    /// Sends a copy to the controller, as [`Effect::Controller`] says.
+    fn tell(&mut self, effect: &Effect, packet: &Packet, connection: &Connection) {
+        let Effect::Controller {
+            reason,
+            max_len_bytes,
+            controller_id,
+            userdata,
+            sender,
+        } = effect
+        else {
+            return;
+        };
+        if let Some(mut copy) = self.copy_of(packet) {
+            let notice = Notice {
+                reason: *reason,
+                total_len_bytes: copy.len(),
+                controller_id: *controller_id,
+                userdata: userdata.clone(),
+                sender: sender.clone(),
+                connection: match sender {
+                    Some(sender) if sender.has_connection => *connection,
+                    _ => Connection::NONE,
+                },
+            };
+            copy.truncate(usize::from(*max_len_bytes));
+            self.to_controller.push((notice, copy));
+        }
     }
 
     fn copy_of(&mut self, packet: &Packet) -> Option<Packet> {
@@ -276,14 +391,65 @@ impl Outbox {
     }
 }
 
-/// Runs `effects` on a packet with the given headers.
+/// What earlier passes were told, as the tracker asks for it.
+fn previous(connection: &Connection) -> Previous {
+    Previous {
+        state: CtState(connection.state),
+        zone: connection.zone,
+    }
+}
+
+/// What the tracker says, as the fields of a key.
+fn connection(told: &Tracked) -> Connection {
+    let mut connection = Connection {
+        label: told.label,
+        mark: told.mark,
+        zone: told.zone,
+        state: told.state.0,
+        ..Connection::default()
+    };
+    if let Some(tuple) = &told.original {
+        let number = |address: std::net::Ipv6Addr| match tuple.is_ipv6 {
+            true => u128::from(address),
+            false => u128::from(address) & u128::from(u32::MAX),
+        };
+        connection.source = number(tuple.source.address);
+        connection.destination = number(tuple.destination.address);
+        connection.protocol = tuple.protocol;
+        connection.is_ipv6 = tuple.is_ipv6;
+        let is_icmp = matches!(tuple.protocol, protocol::ICMP | protocol::ICMPV6);
+        (connection.source_port, connection.destination_port) = match is_icmp {
+            true => (tuple.icmp.0.into(), tuple.icmp.1.into()),
+            false => (tuple.source.port, tuple.destination.port),
+        };
+    }
+    connection
+}
+
+/// Runs `effects` on a packet with the given headers, of which the tracker said `connection`.
+#[inline]
 pub fn run(
+    effects: &[Effect],
+    fields: &[FieldDescriptor],
+    packet: Packet,
+    headers: Headers,
+    connection: &Connection,
+    outbox: &mut Outbox,
+) {
+    run_part(effects, fields, packet, headers, connection, 1, outbox);
+}
+
+/// The same for one of `fragments` that go on together; one match, an arm for each effect.
+fn run_part(
     effects: &[Effect],
     fields: &[FieldDescriptor],
     mut packet: Packet,
     mut headers: Headers,
+    connection: &Connection,
+    mut fragments: u32,
     outbox: &mut Outbox,
 ) {
+    let mut tracked = None;
     for (index, effect) in effects.iter().enumerate() {
         let is_last = index + 1 == effects.len();
         match effect {
@@ -293,40 +459,50 @@ pub fn run(
                     outbox.sent.push((*port, copy));
                 }
             }
-            Effect::Controller {
-                reason,
-                max_len_bytes,
-                controller_id,
-                userdata,
-                sender,
-            } => {
-                if let Some(mut copy) = outbox.copy_of(&packet) {
-                    let notice = Notice {
-                        reason: *reason,
-                        total_len_bytes: copy.len(),
-                        controller_id: *controller_id,
-                        userdata: userdata.clone(),
-                        sender: sender.clone(),
-                    };
-                    copy.truncate(usize::from(*max_len_bytes));
-                    outbox.to_controller.push((notice, copy));
-                }
-            }
+            Effect::Controller { .. } => outbox.tell(effect, &packet, connection),
             Effect::Learn { station, port } => outbox.stations_seen.push((*station, *port)),
             Effect::Drop { reason, copies } => outbox.drops.count(*reason, u64::from(*copies)),
             Effect::Clone(nested) if is_last => {
-                return run(nested, fields, packet, headers, outbox);
+                let connection = tracked.as_ref().unwrap_or(connection);
+                return run_part(
+                    nested, fields, packet, headers, connection, fragments, outbox,
+                );
             }
             Effect::Clone(nested) => {
                 if let Some(copy) = outbox.copy_of(&packet) {
-                    run(nested, fields, copy, headers, outbox);
+                    let connection = tracked.as_ref().unwrap_or(connection);
+                    run_part(nested, fields, copy, headers, connection, fragments, outbox);
                 }
             }
             Effect::Queue(queue) => outbox.queued += u64::from(*queue != 0),
             Effect::Slow => {}
             Effect::Cut { len_bytes } => packet.truncate(*len_bytes as usize),
+            Effect::Track(request) if headers.scalar(Scalar::IpFragment) != 0 => {
+                let before = tracked.as_ref().unwrap_or(connection);
+                let assembled = outbox.assemble(request, packet, &headers, before);
+                let Some(Assembled { parts, last, told }) = assembled else {
+                    return;
+                };
+                fragments = fragments.max(parts.len() as u32 + 1);
+                let rest = &effects[index + 1..];
+                for (packet, headers) in parts {
+                    run_part(rest, fields, packet, headers, &told, fragments, outbox);
+                }
+                // The last goes on here, so that the depth of calls stays bounded.
+                (packet, headers, tracked) = (last.0, last.1, Some(told));
+            }
+            Effect::Track(request) => {
+                let before = tracked.as_ref().unwrap_or(connection);
+                tracked = Some(outbox.track(request, &mut packet, &headers, before));
+            }
+            Effect::Untrack => tracked = Some(Connection::default()),
             Effect::Recirculate(continuation) => {
-                return outbox.recirculated.push((*continuation, packet));
+                return outbox.recirculated.push(Recirculation {
+                    continuation: *continuation,
+                    connection: *tracked.as_ref().unwrap_or(connection),
+                    fragments,
+                    packet,
+                });
             }
             _ if !rewrite(effect, fields, &mut packet, &mut headers) => {
                 outbox.drops.count(DropReason::TooLong, 1); // Invariant 2.
@@ -372,6 +548,8 @@ fn rewrite(
         | Effect::Clone(_)
         | Effect::Queue(_)
         | Effect::Slow
+        | Effect::Track(_)
+        | Effect::Untrack
         | Effect::Cut { .. }
         | Effect::Recirculate(_) => {}
     }

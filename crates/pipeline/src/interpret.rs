@@ -47,11 +47,13 @@ mod mirrors;
 mod normal;
 mod observer;
 mod output;
+mod place;
 mod rewriting;
 mod select;
 mod shortcut;
 mod spare;
 mod stack;
+mod tracking;
 mod vlans;
 mod walk;
 mod work;
@@ -306,7 +308,8 @@ fn is_blind(action: &Action) -> bool {
         | Action::WriteActions(_)
         | Action::Exit
         | Action::SetQueue(_)
-        | Action::PopQueue => true,
+        | Action::PopQueue
+        | Action::Untrack => true,
         _ => false,
     }
 }

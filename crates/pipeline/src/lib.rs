@@ -8,6 +8,7 @@ mod action;
 mod bridge;
 mod change;
 mod check;
+mod connections;
 mod drops;
 mod effect;
 pub mod explain;
@@ -30,14 +31,18 @@ mod state;
 mod table_classifier;
 pub mod text;
 mod trace;
+mod tracking;
 mod training;
 mod vlan;
 
 pub use action::{Action, Actions, GroupId, Output, Slice, Subfield, TableId, Write};
 pub use bridge::{BridgeId, PatchCounters};
 pub use change::{Change, ChangeError, Operation, Revision, Selector, Target, uses_group};
+pub use connections::Connections;
 pub use drops::{DropReason, Drops};
-pub use effect::{Effect, Notice, Outbox, PacketInReason, Sender, run};
+pub use effect::{
+    Effect, HeldFragment, Notice, Outbox, PacketInReason, Recirculation, Sender, run,
+};
 pub use flow::{
     Bucket, DEFAULT_PRIORITY, Flow, Group, GroupKind, HashedField, Labels, PortState, Selection,
     SelectionMethod,
@@ -63,5 +68,6 @@ pub use thalweg_classifier::{BuiltIndex, IndexJob, Tending};
 pub use thalweg_classifier::{ClassifierKind, UnknownClassifier};
 pub use thalweg_classifier::{Precedence, RuleId, Version};
 pub use trace::{Input, Step, StepKind, Trace};
+pub use tracking::{TRACKED_FIELDS, Tracking, Zone};
 pub use training::TableOwner;
 pub use vlan::{PortVlans, PriorityTags, VlanMode, VlanSet};

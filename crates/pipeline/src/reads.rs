@@ -16,6 +16,7 @@ use crate::flow::{Flow, Group, GroupKind, SelectionMethod};
 use crate::fragments::is_about_ports;
 use crate::links::FlowHash;
 use crate::mirror::Mirrors;
+use crate::tracking::{TUPLE_FIELDS, Zone, is_tracked};
 use crate::vlan::PortVlans;
 
 /// Fields read by what hashes both directions of a connection alike.
@@ -133,6 +134,7 @@ pub(crate) fn add_actions(
     }
 }
 
+// One match: each action has its own fields.
 fn add_action(action: &Action, fields: &[FieldDescriptor], used: &mut BTreeSet<FieldId>) {
     match action {
         Action::Output(output) => add_output(output, used),
@@ -162,18 +164,25 @@ fn add_action(action: &Action, fields: &[FieldDescriptor], used: &mut BTreeSet<F
         }
         Action::DecMplsTtl => used.extend([f::MPLS_TTL, f::PRESENT_MPLS]),
         Action::Resubmit {
-            in_port: Some(_), ..
+            in_port,
+            with_tuple,
+            ..
         } => {
-            used.insert(f::IN_PORT);
+            if in_port.is_some() {
+                used.insert(f::IN_PORT);
+            }
+            if *with_tuple {
+                used.extend(TUPLE_FIELDS);
+            }
         }
         Action::Clone(actions) | Action::WriteActions(actions) => {
             add_actions(actions, fields, used);
         }
         Action::Group(_)
-        | Action::Resubmit { .. }
         | Action::SetQueue(_)
         | Action::PopQueue
         | Action::DebugSlow
+        | Action::Untrack
         | Action::Note(_)
         | Action::Exit
         | Action::ClearActions
@@ -195,6 +204,19 @@ fn add_action(action: &Action, fields: &[FieldDescriptor], used: &mut BTreeSet<F
                         used.extend(NORMAL_FIELDS);
                     }
                 }
+            }
+        }
+        Action::Track(tracking) => {
+            if let Zone::Field(bits) = &tracking.zone {
+                add_subfield(bits, used);
+            }
+            for action in &*tracking.exec {
+                if let Action::Move { source, .. } = action {
+                    add_subfield(source, used);
+                }
+            }
+            if tracking.table.is_some() {
+                used.insert(f::RECIRC_ID);
             }
         }
         Action::DebugRecirculation => {
@@ -269,6 +291,8 @@ pub(crate) fn precondition(field: FieldId, fields: &[FieldDescriptor]) -> Vec<Fi
 pub(crate) fn is_writable(field: FieldId, descriptor: &FieldDescriptor) -> bool {
     let is_hidden = matches!(field, f::VLAN_TCI_INNER | f::MPLS_LSE1 | f::MPLS_LSE2);
     let is_structure = matches!(field, f::RECIRC_ID | f::MPLS_BOS | f::TCP_FLAGS);
+    // Of what the tracker said, only `exec` writes, into the connection.
+    let is_structure = is_structure || is_tracked(field);
     match &descriptor.source {
         _ if is_hidden || is_structure => false,
         Source::Wire(_) | Source::Register | Source::Intrinsic(_) => true,

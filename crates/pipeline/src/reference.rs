@@ -9,20 +9,23 @@
 //!     parse it, extract its key, translate (or resume where its walk was frozen), run the effects
 //!     what the effects recirculate waits, behind what waits already
 //! ```
+//!
+//! If fragments go on with the packet (`effect/assembly.rs`), there are as many times 16 passes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use thalweg_classifier::Version;
-use thalweg_packet::{FieldId, FrameError, Headers, Packet, Receipt, standard as f};
+use thalweg_packet::{Connection, FieldId, FrameError, Headers, Packet, Receipt, standard as f};
 
 use crate::action::Actions;
 use crate::bridge::BridgeId;
-use crate::effect::{Outbox, run};
+use crate::effect::{Outbox, Recirculation, run};
 use crate::interpret::{Continuation, Translation, resume, translate, translate_from};
 use crate::pipeline::Pipeline;
 
-/// How often one packet and its copies may be parsed and looked up.
+/// How often one packet and its copies may be parsed and looked up; as often for each of the
+/// fragments that go on with it.
 pub const MAX_PASSES: usize = 16;
 
 /// Forwards a packet by the interpreter alone; returns the translation of each pass.
@@ -60,9 +63,20 @@ pub struct Beginning {
     pub tunnel_source: u32,
     /// The tunnel's outer IPv4 destination.
     pub tunnel_destination: u32,
+    /// What a tracker said of it before its first pass.
+    pub connection: Connection,
     /// Non-zero registers and metadata, as `ofproto/trace` accepts them. No packet of a
     /// running switch begins with any.
     pub registers: Vec<(FieldId, u128)>,
+}
+
+/// A packet that waits for a pass.
+#[derive(Debug)]
+struct Waiting {
+    /// What is left of its walk; `None` if it begins in the first table.
+    continuation: Option<Arc<Continuation>>,
+    connection: Connection,
+    packet: Packet,
 }
 
 /// The passes of a packet, each made when the iterator asks for it.
@@ -75,9 +89,11 @@ pub struct Passes<'a> {
     version: Version,
     beginning: Beginning,
     outbox: &'a mut Outbox,
-    waiting: VecDeque<(Option<Arc<Continuation>>, Packet)>,
+    waiting: VecDeque<Waiting>,
     /// Packets parsed, including those that are no Ethernet frames.
     parsed: usize,
+    /// The most packets that may be parsed.
+    allowed: usize,
     /// Passes made.
     made: u32,
 }
@@ -95,15 +111,28 @@ impl<'a> Passes<'a> {
             version,
             beginning: Beginning::default(),
             outbox,
-            waiting: VecDeque::from([(None, packet)]),
+            waiting: VecDeque::from([Waiting {
+                continuation: None,
+                connection: Connection::default(),
+                packet,
+            }]),
             parsed: 0,
+            allowed: MAX_PASSES,
             made: 0,
         }
     }
 
     /// Sets what is known of the packet besides its bytes.
     pub fn with_beginning(self, beginning: Beginning) -> Passes<'a> {
-        Passes { beginning, ..self }
+        Passes { beginning, ..self }.with_first_connection()
+    }
+
+    /// Gives the first packet the connection of its beginning.
+    fn with_first_connection(mut self) -> Self {
+        if let Some(first) = self.waiting.front_mut() {
+            first.connection = self.beginning.connection;
+        }
+        self
     }
 
     /// Begins with these actions instead of the first table, and with these values of
@@ -111,7 +140,7 @@ impl<'a> Passes<'a> {
     ///
     /// This is what OpenFlow's packet-out asks for (OpenFlow 1.5.1, section 7.3.6).
     pub fn with_actions(self, actions: Actions, fields: &[(FieldId, u128)]) -> Passes<'a> {
-        let in_port = self.waiting.front().map(|(_, packet)| packet.in_port());
+        let in_port = self.waiting.front().map(|first| first.packet.in_port());
         let bridge = match in_port {
             Some(port) if self.pipeline.has_bridges() => BridgeId::of_port(port),
             _ => BridgeId::default(),
@@ -132,21 +161,24 @@ impl<'a> Passes<'a> {
     ) -> Passes<'a> {
         let layout = self.pipeline.layout();
         self.beginning = Beginning::default();
+        let mut connection = Connection::default();
         for &(field, value) in fields {
             match field {
                 f::TUN_ID => self.beginning.tunnel_id = value as u64,
                 f::TUN_SRC => self.beginning.tunnel_source = value as u32,
                 f::TUN_DST => self.beginning.tunnel_destination = value as u32,
+                _ if connection.set(field, value) => {}
                 // A field that no rule reads has no place, and no reader misses it.
                 _ if layout.slot(field).is_none() => {}
                 _ => self.beginning.registers.push((field, value)),
             }
         }
         continuation.registers = self.first_registers().into();
-        if let Some((first, _)) = self.waiting.front_mut() {
-            *first = Some(Arc::new(continuation));
+        self.beginning.connection = connection;
+        if let Some(first) = self.waiting.front_mut() {
+            first.continuation = Some(Arc::new(continuation));
         }
-        self
+        self.with_first_connection()
     }
 
     /// The registers' words at the first pass.
@@ -162,8 +194,11 @@ impl<'a> Passes<'a> {
     /// Looks a packet up and runs its effects.
     fn make(
         &mut self,
-        continuation: Option<&Continuation>,
-        packet: Packet,
+        Waiting {
+            continuation,
+            connection,
+            packet,
+        }: Waiting,
         headers: Headers,
     ) -> Pass {
         let receipt = Receipt {
@@ -172,12 +207,13 @@ impl<'a> Passes<'a> {
             tunnel_id: self.beginning.tunnel_id,
             tunnel_source: self.beginning.tunnel_source,
             tunnel_destination: self.beginning.tunnel_destination,
+            connection,
         };
         self.made += 1;
         let layout = self.pipeline.layout();
         let mut key = vec![0; layout.ingress_words()];
         layout.extract(packet.bytes(), &headers, &receipt, &mut key);
-        let translation = match continuation {
+        let translation = match continuation.as_deref() {
             None if self.beginning.registers.is_empty() => {
                 translate(self.pipeline, &key, self.version)
             }
@@ -188,10 +224,22 @@ impl<'a> Passes<'a> {
             Some(continuation) => resume(self.pipeline, &key, continuation, self.version),
         };
         let fields = self.pipeline.fields();
-        run(&translation.effects, fields, packet, headers, self.outbox);
-        for (number, packet) in self.outbox.recirculated.drain(..) {
-            let continuation = translation.continuations[number as usize].clone();
-            self.waiting.push_back((Some(continuation), packet));
+        let effects = &translation.effects;
+        run(effects, fields, packet, headers, &connection, self.outbox);
+        for again in self.outbox.recirculated.drain(..) {
+            let Recirculation {
+                continuation,
+                connection,
+                fragments,
+                packet,
+            } = again;
+            self.allowed = self.allowed.max(MAX_PASSES * fragments as usize);
+            let continuation = translation.continuations[continuation as usize].clone();
+            self.waiting.push_back(Waiting {
+                continuation: Some(continuation),
+                connection,
+                packet,
+            });
         }
         Pass { key, translation }
     }
@@ -201,18 +249,18 @@ impl Iterator for Passes<'_> {
     type Item = Result<Pass, FrameError>;
 
     fn next(&mut self) -> Option<Result<Pass, FrameError>> {
-        while let Some((continuation, packet)) = self.waiting.pop_front() {
-            if self.parsed == MAX_PASSES {
-                self.outbox.pool.put(packet);
+        while let Some(waiting) = self.waiting.pop_front() {
+            if self.parsed >= self.allowed {
+                self.outbox.pool.put(waiting.packet);
                 continue;
             }
             self.parsed += 1;
-            match Headers::parse(packet.bytes()) {
+            match Headers::parse(waiting.packet.bytes()) {
                 Ok(headers) => {
-                    return Some(Ok(self.make(continuation.as_deref(), packet, headers)));
+                    return Some(Ok(self.make(waiting, headers)));
                 }
                 Err(error) => {
-                    self.outbox.pool.put(packet);
+                    self.outbox.pool.put(waiting.packet);
                     if self.parsed == 1 {
                         return Some(Err(error));
                     }

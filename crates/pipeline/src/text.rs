@@ -46,7 +46,7 @@ pub use file::{MAX_ERRORS, MAX_LINE_BYTES, Parser, PlacedChange, Rules};
 pub use intern::Interner;
 pub use print::{
     MegaflowStyle, PortSpelling, print_actions, print_effects, print_match, print_megaflow,
-    print_megaflow_with_ports, print_subfield, print_value,
+    print_megaflow_with_ports, print_request, print_subfield, print_translation, print_value,
 };
 pub use value::{LOCAL_PORT, NO_PORT};
 

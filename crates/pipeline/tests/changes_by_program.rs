@@ -150,6 +150,7 @@ fn actions_that_mean_nothing_are_refused() {
     let resubmit = Action::Resubmit {
         in_port: None,
         table: None,
+        with_tuple: false,
     };
     let goto = |table| Action::Goto(TableId(table));
     for (action, expected) in [

@@ -9,8 +9,10 @@
 //! apart, every packet carries its number instead of its receive time; copies inherit it, and
 //! no code on the way reads it.
 
+use std::sync::Arc;
+
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
-use thalweg_pipeline::{Drops, Notice, Outbox, Pipeline, Station, Version, forward};
+use thalweg_pipeline::{Connections, Drops, Notice, Outbox, Pipeline, Station, Version, forward};
 
 /// Compares the caches' answers with the interpreter's.
 #[derive(Debug, Default)]
@@ -22,6 +24,10 @@ pub struct Audit {
     pub stale: u64,
     /// Drops of the reference, over all packets; the caches' statistics must agree.
     pub drops: Drops,
+    /// The reference's connections.
+    connections: Arc<Connections>,
+    /// As [`Outbox::chance`]: the reference draws what the caches draw.
+    chance: u64,
 }
 
 /// The reference's answer to a packet.
@@ -40,14 +46,23 @@ impl Audit {
     }
 
     /// Numbers the packets of a burst, and records the reference's answer to each.
-    pub(crate) fn expect(&mut self, burst: &mut [Packet], pipeline: &Pipeline, version: Version) {
+    pub(crate) fn expect(
+        &mut self,
+        burst: &mut [Packet],
+        pipeline: &Pipeline,
+        version: Version,
+        now: Instant,
+    ) {
         for (number, packet) in burst.iter_mut().enumerate() {
             let received_at = packet.received_at();
             packet.set_received(packet.in_port(), Instant::from_nanos(number as u64));
-            let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
+            let pool = PacketPool::with_capacity(0, 0);
+            let mut outbox = Outbox::with_connections(pool, self.connections.clone());
             outbox.grows = true;
+            (outbox.now, outbox.chance) = (now, self.chance);
             // Both drop an invalid frame.
             let _ = forward(pipeline, version, packet.clone(), &mut outbox);
+            self.chance = outbox.chance;
             self.drops.add(&outbox.drops);
             self.expected.push(Expected {
                 received_at,

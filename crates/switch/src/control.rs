@@ -48,6 +48,12 @@ use crate::v2p::lock;
 /// Least time between two changes caused by stations.
 const LEARNING_INTERVAL: Duration = Duration::from_millis(10);
 
+/// Most steps of one turn to end connections whose time is over.
+pub const EXPIRED_AT_ONCE: usize = 4_096;
+
+/// The time that a turn spends on them, and that passes before the next if some are left.
+const EXPIRY_TIME: Duration = Duration::from_millis(5);
+
 /// Most stations waiting for the next change.
 const MAX_MOVES: usize = 8_192;
 
@@ -93,6 +99,9 @@ impl Switch {
             wait = wait.min(self.next_learning - self.shared.clock.real_now());
         }
         wait = wait.min(self.trainer.rest(self.shared.clock.real_now()));
+        if self.are_connections_left {
+            wait = wait.min(EXPIRY_TIME);
+        }
         if let Ok(news) = self.news.recv_timeout(wait) {
             self.handle_news(news);
         }
@@ -484,9 +493,23 @@ impl Switch {
         self.next_learning = end + LEARNING_INTERVAL.max((end - start) * 4);
     }
 
-    /// Ends rules whose timeout is over, and forgets silent stations.
+    /// Forgets connections whose time is over, for a short while. Where many begin and end, some
+    /// may be left: the next turn then comes soon.
+    fn expire_connections(&mut self, now: Instant) {
+        let start = self.shared.clock.real_now();
+        self.are_connections_left = false;
+        while self.shared.connections.expire(now, EXPIRED_AT_ONCE) > 0 {
+            if self.shared.clock.real_now() - start > EXPIRY_TIME {
+                self.are_connections_left = true;
+                return;
+            }
+        }
+    }
+
+    /// Ends rules and connections whose time is over, and forgets silent stations.
     fn tick(&mut self) {
         let now = self.now();
+        self.expire_connections(now);
         if let Some(change) = self.upkeep.forget_silent(now) {
             self.apply_own(&change, &[]);
         }

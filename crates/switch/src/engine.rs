@@ -268,9 +268,10 @@ impl Engine {
             Some(unsettled) if !unsettled.is_acknowledged => self.datapath.version(),
             _ => self.pipeline().version(),
         };
-        audit.expect(packets, &self.pipeline(), version);
+        audit.expect(packets, &self.pipeline(), version, now);
         let pool = std::mem::replace(&mut self.outbox.pool, PacketPool::with_capacity(0, 0));
-        let mut answers = Outbox::new(pool);
+        let mut answers = Outbox::with_connections(pool, self.outbox.connections.clone());
+        answers.chance = self.outbox.chance;
         answers.grows = self.outbox.grows;
         self.datapath
             .process(packets, now, &self.pipeline, &mut answers);
@@ -280,6 +281,7 @@ impl Engine {
         self.outbox.stations_seen.append(&mut answers.stations_seen);
         self.outbox.copies_refused += answers.copies_refused;
         self.outbox.queued += answers.queued;
+        self.outbox.chance = answers.chance;
         self.outbox.pool = answers.pool;
         self.audit = Some(audit);
     }

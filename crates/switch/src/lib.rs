@@ -10,6 +10,7 @@
 mod aging;
 mod audit;
 mod clock;
+mod connections;
 mod control;
 mod doorbell;
 mod engine;
@@ -42,6 +43,7 @@ mod worker_counters;
 
 pub use audit::Audit;
 pub use clock::Clock;
+pub use control::EXPIRED_AT_ONCE;
 pub use engine::{Config, Engine, EngineError, Step, Update};
 pub use long_work::{LongWork, LongWorkStatistics};
 pub use megaflows::{MegaflowReport, Megaflows, megaflow_identifier};

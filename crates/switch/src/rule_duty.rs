@@ -25,7 +25,7 @@ use std::time::Duration;
 use thalweg_datapath::{Datapath, Gate, Progress, Tending};
 use thalweg_io::{BURST, PortStatus};
 use thalweg_packet::{Instant, Packet, PacketPool};
-use thalweg_pipeline::{Delta, Outbox, Pipeline};
+use thalweg_pipeline::{Connections, Delta, Outbox, Pipeline};
 
 use crate::clock::Clock;
 use crate::doorbell::Doorbell;
@@ -68,6 +68,8 @@ pub(crate) struct Shared {
     pub(crate) doorbells: Vec<Doorbell>,
     /// Handles packets before the rules do, in a fabric that caches virtual addresses.
     pub(crate) node: Option<Mutex<Node>>,
+    /// The connections of all workers.
+    pub(crate) connections: Arc<Connections>,
 }
 
 /// The channels of a worker.

@@ -26,6 +26,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 
+use thalweg_conntrack::Tracker;
+use thalweg_conntrack::text::FlushRequest;
 use thalweg_datapath::{Datapath, Gate, Index, Work};
 use thalweg_io::PortStatus;
 use thalweg_packet::{Instant, PacketPool, PortId};
@@ -179,11 +181,15 @@ pub struct Switch {
     pub(crate) answers: Receiver<Answer>,
     pub(crate) news: Receiver<News>,
     pub(crate) upkeep: Upkeep,
+    /// What was asked to be flushed from the tracker and was not told yet.
+    pub(crate) flushes: Vec<FlushRequest>,
     /// What workers told of upcalls.
     pub(crate) upcalls: Upcalls,
     /// Station moves for the next learning change.
     pub(crate) moves: Vec<MacMove>,
     pub(crate) next_learning: Instant,
+    /// Whether connections may wait for being forgotten.
+    pub(crate) are_connections_left: bool,
     pub(crate) own_changes: u64,
     /// The latest changes, each until every worker's caches are repaired.
     pub(crate) unsettled: VecDeque<Unsettled>,
@@ -249,13 +255,10 @@ impl Switch {
         let numbers: Vec<PortId> = ports.iter().map(|port| port.number).collect();
         let mut settings = PortSettings::default();
         let (ports, sources) = attach(ports, &mut settings);
-        let links = ports
-            .iter()
-            .map(|port| (port.number, port.status))
-            .collect();
+        let links = ports.iter().map(|port| (port.number, port.status));
+        let links = links.collect();
         let (pipeline, upkeep) = begin(&config, &ports, rules, &clock)?;
-        let doorbells = (0..config.workers)
-            .map(|worker| Doorbell::new().map_err(|source| SwitchError::System { worker, source }));
+        let doorbells = (0..config.workers).map(doorbell);
         let exchange = || Exchange::new(config.exchange_packets, config.packet_bytes);
         let shared = Arc::new(Shared {
             clock,
@@ -263,6 +266,7 @@ impl Switch {
             exchanges: (0..config.workers).map(|_| exchange()).collect(),
             doorbells: doorbells.collect::<Result<_, _>>()?,
             node: node.map(Mutex::new),
+            connections: Arc::default(),
         });
         // One for a change being repaired, two for the next.
         let (answers_in, answers) = bounded(3 * config.workers);
@@ -274,9 +278,11 @@ impl Switch {
             answers,
             news,
             upkeep,
+            flushes: Vec::new(),
             upcalls: Upcalls::new(&config.datapath),
             moves: Vec::new(),
             next_learning: Instant::ZERO,
+            are_connections_left: false,
             own_changes: 0,
             unsettled: VecDeque::new(),
             routes: Arc::new(Routes::new(&numbers, config.workers)),
@@ -321,7 +327,9 @@ impl Switch {
         let index = datapath.index();
         let pool = PacketPool::with_capacity(config.packets_per_worker, config.packet_bytes);
         let shared = self.shared.clone();
-        let outbox = Outbox::new(pool);
+        let mut outbox = Outbox::with_connections(pool, self.shared.connections.clone());
+        // Workers draw different numbers.
+        outbox.chance = config.datapath.seed ^ (number as u64) << 32;
         let routes = self.routes.clone();
         let duty = RuleDuty::new(number, shared, channels, routes, datapath, outbox);
         let worker = Worker::new(duty, ports);
@@ -349,6 +357,11 @@ impl Switch {
     /// The time since the switch started, as used in rules and packets.
     pub fn now(&self) -> Instant {
         self.shared.clock.now()
+    }
+
+    /// The tracker of connections.
+    pub fn tracker(&self) -> &Tracker {
+        self.shared.connections.tracker()
     }
 
     /// The clock of rules and packets, which can be stopped.
@@ -404,6 +417,11 @@ impl Switch {
     pub(crate) fn collect_packet_ins(&mut self) -> Vec<PacketIn> {
         self.packet_ins.try_iter().collect()
     }
+}
+
+/// The doorbell of a worker.
+fn doorbell(worker: usize) -> Result<Doorbell, SwitchError> {
+    Doorbell::new().map_err(|source| SwitchError::System { worker, source })
 }
 
 /// Refuses limits that make no sense.

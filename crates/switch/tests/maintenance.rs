@@ -12,7 +12,7 @@ use brute::Bench;
 use thalweg_datapath::MaintainerKind;
 use thalweg_packet::{Instant, Packet, PortId};
 use thalweg_pipeline::{Change, Flow, Operation, Selector, TableId, text};
-use thalweg_switch::Engine;
+use thalweg_switch::{Config, Engine};
 
 /// Least changes in a run.
 const CHANGES: u64 = if cfg!(debug_assertions) { 400 } else { 8_000 };
@@ -84,6 +84,29 @@ fn i1_i2_i3_vlans_and_mirrors_change_under_traffic() {
     }
     println!("{compared} entries compared, {affected} affected");
     assert!(affected > 1_000, "{affected} entries were affected");
+}
+
+#[test]
+fn i1_i2_i3_rules_that_track_change_under_traffic() {
+    let kinds = [MaintainerKind::Incremental, MaintainerKind::Barrier];
+    let (mut affected, mut compared, mut recirculations) = (0, 0, 0);
+    for seed in 0..24 {
+        let kind = kinds[(seed % 4 == 3) as usize];
+        let mut bench = Bench::tracking(kind, seed % 2 == 1, seed, Config::default());
+        bench.forward(120);
+        for round in 0..25 {
+            bench.change();
+            bench.check(&format!("{} seed {seed}, change {round}", kind.name()));
+            bench.forward(20);
+            bench.check(&format!("{} seed {seed}, after {round}", kind.name()));
+        }
+        affected += bench.affected;
+        compared += bench.compared;
+        recirculations += bench.engine.datapath().statistics().recirculations;
+    }
+    println!("{compared} entries compared, {affected} affected, {recirculations} recirculations");
+    assert!(affected > 1_000, "{affected} entries were affected");
+    assert!(recirculations > 10_000, "{recirculations} recirculations");
 }
 
 /// The engine's answers to packets, as bytes by port.

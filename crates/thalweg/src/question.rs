@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use thalweg_packet::{
-    Headers, Instant, Layout, Packet, PacketPool, PortId, Receipt, standard as f,
+    Connection, Headers, Instant, Layout, Packet, PacketPool, PortId, Receipt, standard as f,
 };
 use thalweg_pipeline::text::TextError;
 use thalweg_pipeline::{Beginning, Match, Outbox, Pass, Passes, Pipeline, Term};
@@ -155,12 +155,17 @@ impl PacketArguments {
 fn beginning(flow: &Match) -> Beginning {
     let fields = f::fields();
     let value = |field| flow.term(field).map_or(0, |term| term.value);
+    let mut connection = Connection::NONE;
+    for term in flow.terms() {
+        connection.set(term.field, term.value);
+    }
     let registers = flow.terms().iter();
     let registers = registers.filter(|term| !fields[term.field.index()].is_ingress());
     Beginning {
         tunnel_id: value(f::TUN_ID) as u64,
         tunnel_source: value(f::TUN_SRC) as u32,
         tunnel_destination: value(f::TUN_DST) as u32,
+        connection,
         registers: registers.map(|term| (term.field, term.value)).collect(),
     }
 }
@@ -202,6 +207,7 @@ impl Question {
             tunnel_id: self.beginning.tunnel_id,
             tunnel_source: self.beginning.tunnel_source,
             tunnel_destination: self.beginning.tunnel_destination,
+            connection: self.beginning.connection,
         };
         let mut key = vec![0; layout.words()];
         layout.extract(&self.bytes, &headers, &receipt, &mut key);

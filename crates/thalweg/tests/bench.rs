@@ -673,3 +673,72 @@ fn openflow_refuses_sizes_that_make_no_sense() {
         scene.refuses(&["bench", "openflow", option, value], &[option]);
     }
 }
+
+/// The command fails if a packet is lost, or a connection is missing.
+#[test]
+fn conntrack_has_all_rows_and_those_of_a_peer() {
+    const PEER: &str = r#"{"peer": "openvswitch", "rows": [
+        {"what": "packet of an established connection", "protocol": "udp", "connections": 50,
+        "tracking": "ct", "unit": "ns", "value": {"median": 900.0, "min": 800.0, "max": 950.0}}]}"#;
+    let scene = Scene::new();
+    let peer = scene.write("peer.json", PEER);
+    let arguments = [
+        "bench",
+        "conntrack",
+        "--connections",
+        "2000,50,2000",
+        "--packets",
+        "3000",
+        "--samples",
+        "2",
+        "--peer",
+        &peer,
+    ];
+    let report = scene.json(&arguments);
+    assert_eq!(report["command"], "bench conntrack");
+    let rows = report["rows"].as_array().expect("rows").iter();
+    let names = rows.map(|row| {
+        let word = |key: &str| row[key].as_str().expect("a word").to_owned();
+        let least = row["value"]["min"].as_f64().expect("a number");
+        // A little memory is there already.
+        assert!(least > 0.0 || word("unit") == "bytes", "{row}");
+        let connections = row["connections"].as_u64().expect("a count");
+        let place = [word("place"), word("protocol"), connections.to_string()].join(" ");
+        format!("{}: {place} {}", word("what"), word("tracking"))
+    });
+    let found: Vec<String> = names.collect();
+    let (packet, lives) = (
+        "packet of an established connection",
+        "connections set up and torn down",
+    );
+    let mut expected = vec![
+        "memory of a connection: tracker udp 2000 ct".to_owned(),
+        "longest call that expires connections: tracker udp 2000 ct".to_owned(),
+        "expiry of a connection: tracker udp 2000 ct".to_owned(),
+    ];
+    for place in ["switch", "tracker"] {
+        let trackings = ["none", "ct", "ct with NAT"];
+        let trackings = &trackings[usize::from(place == "tracker")..];
+        for traffic in ["udp 50", "udp 2000", "tcp 50", "tcp 2000"] {
+            let name = |tracking| format!("{packet}: {place} {traffic} {tracking}");
+            expected.extend(trackings.iter().map(name));
+        }
+        let name = |tracking| format!("{lives}: {place} tcp 500 {tracking}");
+        expected.extend(trackings.iter().map(name));
+    }
+    expected.push(format!("{packet}: openvswitch udp 50 ct"));
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn conntrack_refuses_sizes_that_make_no_sense() {
+    let scene = Scene::new();
+    for (option, value) in [
+        ("--connections", "0"),
+        ("--protocol", "icmp"),
+        ("--samples", "0"),
+        ("--peer", "absent.json"),
+    ] {
+        scene.refuses(&["bench", "conntrack", option, value], &[option]);
+    }
+}

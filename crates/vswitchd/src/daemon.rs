@@ -19,6 +19,7 @@
 mod commands;
 mod configure;
 mod flows;
+mod zones;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -35,6 +36,7 @@ use thalweg_packet::{Instant, standard as f};
 use thalweg_pipeline::{Action, Actions, Change, OVS_COMPARED, Operation, Subfield};
 use thalweg_switch::{Interrupter, Switch, SwitchConfig};
 
+use self::zones::ZonePolicies;
 use crate::bridges::{Bridges, Complaint, Dummies, STATIONS_MAX};
 use crate::database::{DatabaseAddress, DatabaseLink, Waker};
 use crate::log::{Log, LogLimit};
@@ -82,6 +84,8 @@ pub(crate) struct Daemon {
     link_changes: u64,
     /// How the controllers of all bridges were when it was written last.
     controllers: Vec<ControllerStatus>,
+    /// Time-outs of connections, as the tracker was told.
+    zones: ZonePolicies,
     /// What is complained about now, so that it is said once.
     complaints: BTreeSet<Complaint>,
     /// The folder that sockets of controllers must be in, if there is one.
@@ -201,6 +205,7 @@ impl Daemon {
             next_dump: Instant::ZERO,
             link_changes: 0,
             controllers: Vec::new(),
+            zones: ZonePolicies::default(),
             complaints: BTreeSet::new(),
             confined_to,
             is_ready: false,
@@ -221,6 +226,7 @@ impl Daemon {
     pub(crate) fn round(&mut self) {
         self.switch.poll(NAP);
         self.log_upcalls();
+        self.log_flushes();
         self.log_flows_in_time();
         self.tend_dummies();
         self.follow_database();
@@ -243,6 +249,7 @@ impl Daemon {
     pub(crate) fn hurry(&mut self) {
         self.switch.poll(Duration::ZERO);
         self.log_upcalls();
+        self.log_flushes();
         self.follow_database();
     }
 

@@ -17,19 +17,19 @@
 //! 2. A text is bounded: what is longer is cut off with a line that says so.
 //!
 //! Open vSwitch follows a packet through its recirculations only where connections are tracked,
-//! and so does this: a packet whose labels are gone ends at `recirc(...)`. Another trace goes on
-//! there, of a datapath flow with that `recirc_id`; what it restores is told in fewer words than
-//! Open vSwitch's. A select group names
-//! the bucket that Thalweg's own hash chooses, without scores. The slow path is told of as Open
-//! vSwitch has it; there is none here. A rule keeps no memory of OpenFlow 1.0's actions:
-//! `mod_nw_dst` is `set_field:...->ip_dst`, as it is in Open vSwitch when a controller speaks
-//! OpenFlow 1.2.
+//! and so does this (`forks`): a packet whose labels are gone ends at `recirc(...)`. Another trace
+//! goes on there, of a datapath flow with that `recirc_id`; what it restores is told in fewer
+//! words than Open vSwitch's. A select group names the bucket that Thalweg's own hash chooses,
+//! without scores. The slow path is told of as Open vSwitch has it; there is none here. A rule
+//! keeps no memory of OpenFlow 1.0's actions: `mod_nw_dst` is `set_field:...->ip_dst`, as it is in
+//! Open vSwitch when a controller speaks OpenFlow 1.2.
 
 mod arguments;
 mod bridge_flow;
 mod connection_state;
 mod error;
 mod flow;
+mod forks;
 mod frozen;
 mod mask;
 mod names;
@@ -37,7 +37,7 @@ mod nodes;
 mod reasons;
 mod sights;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use thalweg_packet::{FieldId, Layout, PortId, standard as f};
 use thalweg_pipeline::text::{PortSpelling, print_megaflow_with_ports};
@@ -52,9 +52,13 @@ pub use reasons::{explain, why_drop};
 
 use arguments::Switch;
 use flow::TracedFlow;
+use forks::{FOLLOWED_MAX, Resumed, too_many};
 use sights::{Narrator, failure_text};
 
 use crate::datapath_text::{ActionWriter, DatapathActions, FieldBits};
+
+/// Most bytes of text behind which no other copy is followed.
+const TEXT_MAX: usize = 4 << 20;
 
 /// Said of packets that Open vSwitch's datapath cannot change as asked.
 const SLOW_PATH: &str = "\nThis flow is handled by the userspace slow path because it:\n  \
@@ -112,7 +116,23 @@ pub fn trace(
         TraceCommand::Trace => TraceQuestion::of_packet(switch, arguments)?,
         TraceCommand::TracePacketOut => TraceQuestion::of_packet_out(switch, arguments)?,
     };
-    Ok(answer(switch, &question))
+    let mut states: VecDeque<ConnectionState> = question.next_states.iter().copied().collect();
+    let (mut answer, forks) = answer(switch, &question, &[]);
+    let mut waiting: VecDeque<Resumed> = forks.into();
+    let mut followed = 0;
+    while let Some(mut resumed) = waiting.pop_front() {
+        followed += 1;
+        if followed > FOLLOWED_MAX || answer.text.len() > TEXT_MAX {
+            answer.text += &too_many(waiting.len() + 1);
+            break;
+        }
+        answer.text += &resumed.resume(states.pop_front());
+        let (next, forks) = self::answer(switch, &resumed.question, &answer.frozen);
+        answer.text += &next.text;
+        answer.frozen.extend(next.frozen);
+        waiting.extend(forks);
+    }
+    Ok(answer)
 }
 
 /// A layout of all fields.
@@ -122,7 +142,13 @@ pub(crate) fn full_layout(pipeline: &Pipeline) -> Layout {
     Layout::new(pipeline.fields().clone(), &all).expect("all standard fields fit in a layout")
 }
 
-fn answer(switch: Switch<'_>, question: &TraceQuestion) -> TraceAnswer {
+/// Answers a question up to where trackers are asked; returns the copies that go on there.
+/// `earlier` walks of the same trace keep their numbers.
+fn answer(
+    switch: Switch<'_>,
+    question: &TraceQuestion,
+    earlier: &[(u32, FrozenTrace)],
+) -> (TraceAnswer, Vec<Resumed>) {
     let Switch {
         pipeline,
         names,
@@ -153,7 +179,9 @@ fn answer(switch: Switch<'_>, question: &TraceQuestion) -> TraceAnswer {
         layout: pipeline.layout().clone(),
     });
     let frozen: Vec<FrozenTrace> = frozen.collect();
-    let numbers = names.recirculations(&frozen);
+    let known = earlier.iter().map(|(_, walk)| walk);
+    let all: Vec<FrozenTrace> = known.chain(&frozen).cloned().collect();
+    let numbers = names.recirculations(&all).split_off(earlier.len());
     let actions = datapath_actions(names, question, (&translation.effects, &numbers), mask);
     text += &format!("Datapath actions: {}", actions.text);
     if let Some(bound) = failure {
@@ -167,11 +195,19 @@ fn answer(switch: Switch<'_>, question: &TraceQuestion) -> TraceAnswer {
         frame,
         effects: without_sends(&translation.effects),
     });
-    TraceAnswer {
+    let frozen: Vec<(u32, FrozenTrace)> = numbers.into_iter().zip(frozen).collect();
+    let has_bridges = pipeline.has_bridges();
+    let resumed = narrator.forks.into_iter().map(|fork| {
+        let walk = frozen[fork.continuation].clone();
+        Resumed::new(fork, walk, question, has_bridges)
+    });
+    let resumed = resumed.collect();
+    let answer = TraceAnswer {
         text,
         packet,
-        frozen: numbers.into_iter().zip(frozen).collect(),
-    }
+        frozen,
+    };
+    (answer, resumed)
 }
 
 /// Walks with the question's packet: from the first table, with actions, or where another trace
@@ -293,7 +329,8 @@ fn as_of_a_rule(effects: &[Effect]) -> Vec<Effect> {
 /// The effects without those that send the packet or look it up again.
 fn without_sends(effects: &[Effect]) -> Vec<Effect> {
     let kept = effects.iter().filter_map(|effect| match effect {
-        Effect::Output(_) | Effect::Recirculate(_) => None,
+        // A trace tracks nothing.
+        Effect::Output(_) | Effect::Recirculate(_) | Effect::Track(_) => None,
         Effect::Clone(nested) => Some(Effect::Clone(without_sends(nested).into())),
         other => Some(other.clone()),
     });

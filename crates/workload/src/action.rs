@@ -3,6 +3,7 @@
 use std::fmt::{self, Write};
 
 use crate::field::Field;
+use crate::tracking::TrackAction;
 
 /// Some bits of a field: `count` bits from bit `start` up.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -117,6 +118,13 @@ pub enum Action {
     Resubmit(u8),
     /// Look up another table with this input port, then continue with the next action.
     ResubmitFrom(u32, u8),
+    /// Look up another table with the tuple of the connection's first packet in the place of
+    /// the packet's own.
+    ResubmitTuple(u8),
+    /// Give the packet to the tracker of connections.
+    Track(Box<TrackAction>),
+    /// Forget what the tracker said of the packet.
+    Untrack,
     /// Apply actions to a copy.
     Clone(Vec<Action>),
     /// End all processing.
@@ -173,6 +181,9 @@ impl fmt::Display for Action {
             Action::Group(number) => write!(f, "group:{number}"),
             Action::Resubmit(table) => write!(f, "resubmit(,{table})"),
             Action::ResubmitFrom(port, table) => write!(f, "resubmit({port},{table})"),
+            Action::ResubmitTuple(table) => write!(f, "resubmit(,{table},ct)"),
+            Action::Track(asked) => write!(f, "{asked}"),
+            Action::Untrack => f.write_str("ct_clear"),
             Action::Exit => f.write_str("exit"),
             Action::ClearActions => f.write_str("clear_actions"),
             Action::Clone(list) => write_nested(f, "clone", list),

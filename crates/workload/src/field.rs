@@ -94,6 +94,28 @@ pub enum Field {
     SctpSrc,
     /// SCTP destination port.
     SctpDst,
+    /// What a tracker says of the packet's connection: eight flags.
+    CtState,
+    /// The zone in which the packet was tracked; never masked.
+    CtZone,
+    /// The connection's mark.
+    CtMark,
+    /// The connection's label.
+    CtLabel,
+    /// IPv4 source of the connection's first packet.
+    CtIpSrc,
+    /// IPv4 destination of the connection's first packet.
+    CtIpDst,
+    /// IPv6 source of the connection's first packet.
+    CtIpv6Src,
+    /// IPv6 destination of the connection's first packet.
+    CtIpv6Dst,
+    /// Protocol of the connection; never masked.
+    CtIpProtocol,
+    /// Source port of the connection's first packet.
+    CtPortSrc,
+    /// Destination port of the connection's first packet.
+    CtPortDst,
 }
 
 impl Field {
@@ -103,12 +125,15 @@ impl Field {
             Field::Metadata => 64,
             Field::InPort | Field::Register(_) | Field::IpSrc | Field::IpDst => 32,
             Field::ArpSpa | Field::ArpTpa => 32,
+            Field::CtMark | Field::CtIpSrc | Field::CtIpDst => 32,
             Field::EthSrc | Field::EthDst | Field::NdSll | Field::NdTll => 48,
             Field::ArpSha | Field::ArpTha => 48,
             Field::Ipv6Src | Field::Ipv6Dst | Field::NdTarget => 128,
+            Field::CtLabel | Field::CtIpv6Src | Field::CtIpv6Dst => 128,
             Field::VlanTci | Field::EthType | Field::ArpOp => 16,
             Field::TcpSrc | Field::TcpDst | Field::UdpSrc | Field::UdpDst => 16,
             Field::SctpSrc | Field::SctpDst => 16,
+            Field::CtZone | Field::CtPortSrc | Field::CtPortDst => 16,
             Field::VlanVid => 13,
             Field::TcpFlags => 12,
             Field::MplsLabel | Field::Ipv6Label => 20,
@@ -118,6 +143,7 @@ impl Field {
             Field::IpFragment | Field::IpEcn => 2,
             Field::IpProtocol | Field::IpTtl | Field::MplsTtl => 8,
             Field::IcmpType | Field::IcmpCode | Field::Icmpv6Type | Field::Icmpv6Code => 8,
+            Field::CtState | Field::CtIpProtocol => 8,
         }
     }
 
@@ -189,6 +215,17 @@ impl Field {
             Field::ArpTha => "arp_tha",
             Field::SctpSrc => "sctp_src",
             Field::SctpDst => "sctp_dst",
+            Field::CtState => "ct_state",
+            Field::CtZone => "ct_zone",
+            Field::CtMark => "ct_mark",
+            Field::CtLabel => "ct_label",
+            Field::CtIpSrc => "ct_nw_src",
+            Field::CtIpDst => "ct_nw_dst",
+            Field::CtIpv6Src => "ct_ipv6_src",
+            Field::CtIpv6Dst => "ct_ipv6_dst",
+            Field::CtIpProtocol => "ct_nw_proto",
+            Field::CtPortSrc => "ct_tp_src",
+            Field::CtPortDst => "ct_tp_dst",
         }
     }
 
@@ -223,13 +260,18 @@ impl Field {
     const fn is_ipv4_address(self) -> bool {
         matches!(
             self,
-            Field::IpSrc | Field::IpDst | Field::ArpSpa | Field::ArpTpa
+            Field::IpSrc
+                | Field::IpDst
+                | Field::ArpSpa
+                | Field::ArpTpa
+                | Field::CtIpSrc
+                | Field::CtIpDst
         )
     }
 
     /// Whether values are written as IPv6 addresses.
     const fn is_ipv6_address(self) -> bool {
-        matches!(self.width_bits(), 128)
+        matches!(self.width_bits(), 128) && !matches!(self, Field::CtLabel)
     }
 
     /// Writes `value` as in an action or an exact match.
@@ -244,7 +286,13 @@ impl Field {
             write!(f, "{}", Ipv6Addr::from(value))
         } else if matches!(
             self,
-            Field::EthType | Field::VlanTci | Field::Metadata | Field::TcpFlags | Field::Ipv6Label
+            Field::EthType
+                | Field::VlanTci
+                | Field::Metadata
+                | Field::TcpFlags
+                | Field::Ipv6Label
+                | Field::CtMark
+                | Field::CtLabel
         ) {
             write!(f, "{value:#x}")
         } else {
@@ -261,6 +309,9 @@ impl Field {
     ) -> fmt::Result {
         if self == Field::IpFragment {
             return f.write_str(fragment_name(value, mask));
+        }
+        if self == Field::CtState {
+            return write_state(f, value, mask);
         }
         if mask == self.full_mask() && self != Field::TcpFlags {
             return self.write_value(f, value);
@@ -294,6 +345,18 @@ fn fragment_name(value: u128, mask: u128) -> &'static str {
         (0, 2) => "not_later",
         other => unreachable!("no name for the fragment match {other:?}"),
     }
+}
+
+/// Writes the flags of `ct_state` that must be set or unset.
+fn write_state(f: &mut impl fmt::Write, value: u128, mask: u128) -> fmt::Result {
+    const FLAGS: [&str; 8] = ["new", "est", "rel", "rpl", "inv", "trk", "snat", "dnat"];
+    for (bit, flag) in FLAGS.iter().enumerate() {
+        if mask >> bit & 1 == 1 {
+            let sign = if value >> bit & 1 == 1 { '+' } else { '-' };
+            write!(f, "{sign}{flag}")?;
+        }
+    }
+    Ok(())
 }
 
 /// The mask of the `length` leading bits of a field of `width` bits.

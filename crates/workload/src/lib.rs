@@ -37,6 +37,7 @@ mod random;
 mod rule;
 mod seed;
 mod sequence;
+mod tracking;
 
 pub use action::{Action, FieldSlice, ReservedPort};
 pub use attack::{AttackCase, packet_of_source};
@@ -56,8 +57,9 @@ pub use pipeline::{
     OfdConfig, Pipeline, PipelineKind, PscConfig, SyntheticConfig, Table, TableRole, Template,
 };
 pub use random::{
-    PacketSource, RandomBucket, RandomConfig, RandomGroup, RandomPacket, RandomPipeline,
-    truncations,
+    ConversationSource, PacketSource, RandomBucket, RandomConfig, RandomGroup, RandomPacket,
+    RandomPipeline, truncations,
 };
 pub use rule::{Match, Rule, Term, rules_text};
 pub use sequence::{Sequence, SequenceKind};
+pub use tracking::{TrackAction, TrackZone};

@@ -16,11 +16,14 @@
 
 mod actions;
 mod broad;
+mod conversations;
 mod groups;
 mod matches;
 mod packets;
 mod pool;
+mod tracking;
 
+pub use conversations::ConversationSource;
 pub use groups::{RandomBucket, RandomGroup};
 pub use packets::{PacketSource, RandomPacket, truncations};
 
@@ -52,6 +55,9 @@ pub struct RandomConfig {
     pub is_broad: bool,
     /// Whether select groups have several buckets with weight; if not, one gets all packets.
     pub selects: bool,
+    /// Whether rules track connections, and match what the tracker says. The lowest rule of
+    /// every table then tracks.
+    pub tracks: bool,
 }
 
 impl Default for RandomConfig {
@@ -66,6 +72,7 @@ impl Default for RandomConfig {
             resubmits: true,
             is_broad: false,
             selects: false,
+            tracks: false,
         }
     }
 }
@@ -127,6 +134,14 @@ impl RandomConfig {
         }
     }
 
+    /// Every field that a random rule can match, and connections.
+    pub fn tracking() -> Self {
+        RandomConfig {
+            tracks: true,
+            ..RandomConfig::default()
+        }
+    }
+
     fn check(&self) -> Result<(), WorkloadError> {
         WorkloadError::check("the number of tables", self.tables.into(), 1, 250)?;
         WorkloadError::check("rules per table", self.rules_per_table as u64, 1, 10_000)?;
@@ -170,6 +185,10 @@ impl RandomPipeline {
             rules: Vec::with_capacity(config.rules_per_table * usize::from(config.tables)),
         };
         for table in 0..config.tables {
+            if config.tracks {
+                let base = tracking::draw_base(&mut pipeline.random, config, table);
+                pipeline.rules.extend(base);
+            }
             for _ in 0..config.rules_per_table {
                 if let Some(rule) = pipeline.draw_rule(table) {
                     pipeline.rules.push(rule);

@@ -8,7 +8,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
-use thalweg_packet::{FieldDescriptor, Headers, Instant, Packet, PacketPool, PortId, Receipt};
+use thalweg_packet::{
+    Connection, FieldDescriptor, Headers, Instant, Packet, PacketPool, PortId, Receipt,
+};
 use thalweg_packet::{Rewriter, standard};
 use thalweg_pipeline::{
     BridgeId, Change, Config, Continuation, Effect, FragmentMode, MAX_PASSES, Operation, Outbox,
@@ -187,9 +189,9 @@ impl Ours {
         let mut packet = Packet::from_bytes(bytes);
         packet.set_received(PortId(in_port), Instant::ZERO);
         let mut passes: Vec<Pass> = Vec::new();
-        let mut waiting: VecDeque<(Option<Arc<Continuation>>, Packet)> =
-            VecDeque::from([(None, packet)]);
-        while let Some((continuation, packet)) = waiting.pop_front() {
+        let mut waiting: VecDeque<(Option<Arc<Continuation>>, Connection, Packet)> =
+            VecDeque::from([(None, Connection::NONE, packet)]);
+        while let Some((continuation, connection, packet)) = waiting.pop_front() {
             ensure!(
                 passes.len() < MAX_PASSES,
                 "the packet is looked up again without end"
@@ -201,6 +203,7 @@ impl Ours {
                     let receipt = Receipt {
                         in_port,
                         recirculation_id: passes.len() as u32,
+                        connection,
                         ..Receipt::default()
                     };
                     let layout = self.pipeline.layout();
@@ -215,11 +218,12 @@ impl Ours {
                 self.pipeline.fields(),
                 packet,
                 headers,
+                &connection,
                 &mut outbox,
             );
-            for (number, packet) in outbox.recirculated.drain(..) {
-                let continuation = walk.continuations[number as usize].clone();
-                waiting.push_back((Some(continuation), packet));
+            for again in outbox.recirculated.drain(..) {
+                let continuation = walk.continuations[again.continuation as usize].clone();
+                waiting.push_back((Some(continuation), again.connection, again.packet));
             }
             passes.push(Pass {
                 walk,

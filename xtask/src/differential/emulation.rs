@@ -2,7 +2,7 @@
 //! each.
 
 use thalweg_packet::standard::header as h;
-use thalweg_packet::{FieldDescriptor, Headers, Packet, PacketPool, Rewriter, Scalar};
+use thalweg_packet::{Connection, FieldDescriptor, Headers, Packet, PacketPool, Rewriter, Scalar};
 use thalweg_pipeline::{Effect, Outbox, PacketInReason, run};
 
 use super::answer::{Answer, Pass};
@@ -112,8 +112,16 @@ impl<'a> Emulation<'a> {
         let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
         let headers = Headers::parse(packet.bytes()).expect("it was parsed before");
         let effects = [effect.clone(), Effect::Recirculate(0)];
-        run(&effects, self.fields, packet, headers, &mut outbox);
-        outbox.recirculated.remove(0).1
+        let connection = &Connection::NONE;
+        run(
+            &effects,
+            self.fields,
+            packet,
+            headers,
+            connection,
+            &mut outbox,
+        );
+        outbox.recirculated.remove(0).packet
     }
 }
 

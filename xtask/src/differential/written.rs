@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use thalweg_packet::{
-    FieldId, Headers, Instant, Layout, Packet, PacketPool, PortId, Receipt, standard,
+    Connection, FieldId, Headers, Instant, Layout, Packet, PacketPool, PortId, Receipt, standard,
 };
 use thalweg_pipeline::{Effect, Outbox, run};
 use thalweg_vswitchd::datapath_text::{ActionWriter, DatapathFlow, FieldBits};
@@ -42,6 +42,7 @@ fn done(ours: &Ours, effects: &[Effect], in_port: u32, bytes: &[u8]) -> Answer {
         ours.pipeline.fields(),
         packet,
         headers,
+        &Connection::NONE,
         &mut outbox,
     );
     let is_cut_short = !outbox.recirculated.is_empty();

@@ -27,7 +27,10 @@ const TABLE: [(&str, &[&str]); 23] = [
     ("control", &["openflow", "packet"]),
     ("binding", &["control", "p4"]),
     ("controller", &["binding"]),
-    ("switch", &["datapath", "binding", "io", "openflow", "v2p"]),
+    (
+        "switch",
+        &["datapath", "binding", "io", "openflow", "v2p", "conntrack"],
+    ),
     ("vswitchd", &["ovsdb", "switch"]),
     ("fabric", &["v2p", "packet"]),
     ("config", &["switch", "fabric"]),

@@ -44,6 +44,9 @@ use crate::server::{ServerError, TlsFiles};
 
 /// How long a client may take no bytes.
 const WRITE_PATIENCE: Duration = Duration::from_secs(60);
+/// The silence after which a client that connected by itself is probed, as in Open vSwitch.
+const CLIENT_PROBE_INTERVAL: Duration = Duration::from_secs(60);
+
 /// The longest time between two looks at probes and time-outs.
 const TICK: Duration = Duration::from_millis(500);
 
@@ -490,7 +493,8 @@ impl<T: Target + 'static> Hub<T> {
         ConnectionConfig {
             kind,
             versions: self.config.versions,
-            probe_interval: None,
+            // Nothing is sent to a snooper but what controllers are sent.
+            probe_interval: (purpose == Purpose::Client).then_some(CLIENT_PROBE_INTERVAL),
             packet_rate: self.config.packet_rate,
             change_rate: self.config.change_rate,
         }

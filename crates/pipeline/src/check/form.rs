@@ -13,7 +13,7 @@
 
 use std::collections::BTreeSet;
 
-use thalweg_packet::{FieldDescriptor, FieldId, Source};
+use thalweg_packet::{FieldDescriptor, FieldId, Source, standard as f};
 
 use crate::action::{Action, Output, Subfield, TableId, Write};
 use crate::change::{Change, ChangeError, Operation};
@@ -22,6 +22,7 @@ use crate::links::{LinkChoice, MAX_LINKS, MAX_MEMBERS, MemberChoice};
 use crate::mac::MacMove;
 use crate::matching::Match;
 use crate::reads;
+use crate::tracking::{Tracking, Zone, is_tracked};
 
 /// How deep lists of actions may nest, counting the rule's own list.
 pub(crate) const MAX_NESTING: usize = 32;
@@ -56,6 +57,8 @@ pub(crate) enum Owner {
     Nested,
     /// The action set: only actions that it can hold.
     ActionSet,
+    /// The `exec` of a `ct`: only what writes the connection's mark and label.
+    Exec,
 }
 
 impl Owner {
@@ -63,6 +66,20 @@ impl Owner {
     pub(crate) fn refusal(self, action: &Action) -> Option<&'static str> {
         if self != Owner::Rule && action.instruction_rank() > 0 {
             return Some("an instruction stands only in a rule's own list");
+        }
+        let writes_connection = match action {
+            Action::SetField(writes) => writes.iter().any(|write| is_tracked(write.field)),
+            Action::Move { destination, .. } | Action::Pop(destination) => destination
+                .slices
+                .iter()
+                .any(|slice| is_tracked(slice.field)),
+            _ => false,
+        };
+        match (self == Owner::Exec, writes_connection) {
+            (true, true) if !matches!(action, Action::Pop(_)) => return None,
+            (true, _) => return Some("an exec only writes ct_mark and ct_label"),
+            (false, true) => return Some("only the exec of a ct writes ct_mark and ct_label"),
+            (false, false) => {}
         }
         let is_for_lists_only = matches!(
             action,
@@ -311,12 +328,14 @@ impl Form<'_> {
             Action::Resubmit {
                 in_port: None,
                 table: None,
+                ..
             } => Err(
                 "resubmit: this would look up the same rule again; name a port or a table"
                     .to_owned(),
             ),
             Action::Clone(nested) => self.list(nested, Owner::Nested, depth + 1),
             Action::WriteActions(nested) => self.list(nested, Owner::ActionSet, depth + 1),
+            Action::Track(tracking) => self.tracking(tracking, depth),
             Action::WriteMetadata { value, mask } if value & !mask != 0 => Err(format!(
                 "write_metadata: the value {value:#x} has bits outside the mask {mask:#x}"
             )),
@@ -331,11 +350,31 @@ impl Form<'_> {
             | Action::PopQueue
             | Action::DebugRecirculation
             | Action::DebugSlow
+            | Action::Untrack
             | Action::Note(_)
             | Action::Exit
             | Action::ClearActions
             | Action::WriteMetadata { .. } => Ok(()),
         }
+    }
+
+    fn tracking(&self, tracking: &Tracking, depth: usize) -> Checked {
+        if let Zone::Field(bits) = &tracking.zone {
+            self.readable(bits)?;
+            if bits.width_bits() != 16 {
+                return Err("ct: a zone has 16 bits".to_owned());
+            }
+        }
+        let translates = tracking
+            .translation
+            .as_ref()
+            .is_some_and(|nat| nat.target.is_some());
+        let commits = translates || tracking.is_forced || !tracking.exec.is_empty();
+        if commits && !tracking.is_commit {
+            return Err("ct: force, exec and nat(src) or nat(dst) need `commit`".to_owned());
+        }
+        tracking.table.map_or(Ok(()), table)?;
+        self.list(&tracking.exec, Owner::Exec, depth + 1)
     }
 
     fn link_choice(&self, choice: &LinkChoice) -> Checked {
@@ -383,7 +422,9 @@ impl Form<'_> {
     }
 
     fn may_write(&self, field: FieldId, descriptor: &FieldDescriptor) -> Checked {
-        if reads::is_writable(field, descriptor) {
+        // Lists outside of an exec are refused for these ([`Owner::refusal`]).
+        let is_of_connection = matches!(field, f::CT_MARK | f::CT_LABEL);
+        if is_of_connection || reads::is_writable(field, descriptor) {
             return Ok(());
         }
         let name = &descriptor.name;

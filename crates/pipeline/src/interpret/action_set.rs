@@ -8,7 +8,7 @@
 //! ```text
 //!   pop_vlan, pop_mpls, push_mpls, push_vlan, dec_ttl, dec_mpls_ttl    the last of each
 //!   set_field, load, move, set_queue                                    all, in the order written
-//!   a group, else an output, else a resubmit                           the last of the first kind
+//!   a group, else an output, else a resubmit, else ct_clear, else ct   the last of the first kind
 //! ```
 //!
 //! The standard lets a write replace one of the same field. Keeping both has the same result
@@ -103,9 +103,11 @@ impl Part {
             | Action::SetQueue(_) => Part::Write,
             Action::Output(Output::Field(_)) => Part::Ignored,
             Action::Output(output) if output.is_extended() => Part::Ignored,
-            Action::Resubmit { .. } => Part::End(0),
-            Action::Output(_) => Part::End(1),
-            Action::Group(_) => Part::End(2),
+            Action::Track(_) => Part::End(0),
+            Action::Untrack => Part::End(1),
+            Action::Resubmit { .. } => Part::End(2),
+            Action::Output(_) => Part::End(3),
+            Action::Group(_) => Part::End(4),
             Action::Clone(_)
             | Action::Exit
             | Action::Note(_)
@@ -131,6 +133,7 @@ mod tests {
 
     use super::*;
     use crate::action::{GroupId, Subfield, TableId, Write};
+    use crate::tracking::{Tracking, Zone};
 
     fn output(port: u32) -> Action {
         Action::Output(Output::Port(PortId(port)))
@@ -188,11 +191,28 @@ mod tests {
         let resubmit = Action::Resubmit {
             in_port: None,
             table: Some(TableId(3)),
+            with_tuple: false,
         };
         let group = Action::Group(GroupId(1));
         let list = [group.clone(), output(1), resubmit.clone()];
         assert_eq!(*set(&list), [group]);
-        assert_eq!(*set(&[resubmit, output(1)]), [output(1)]);
+        assert_eq!(*set(&[resubmit.clone(), output(1)]), [output(1)]);
+        let asked = Tracking {
+            zone: Zone::Number(1),
+            is_commit: false,
+            is_forced: false,
+            table: Some(TableId(2)),
+            translation: None,
+            alg: None,
+            exec: [].into(),
+        };
+        let track = Action::Track(Box::new(asked));
+        assert_eq!(*set(&[resubmit.clone(), track.clone()]), [resubmit]);
+        assert_eq!(*set(&[Action::Untrack, track.clone()]), [Action::Untrack]);
+        assert_eq!(
+            *set(&[track.clone(), Action::DecTtl]),
+            [Action::DecTtl, track]
+        );
         assert_eq!(*set(&[Action::DecTtl, Action::PopVlan]), []);
     }
 

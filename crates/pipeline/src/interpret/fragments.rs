@@ -24,6 +24,9 @@ impl<O: Observer> Walk<'_, O> {
     /// Looks up in a table, as the table's bridge has it for fragments. Only this lookup sees
     /// `in_port` as the input port.
     pub(super) fn look_up(&mut self, table: TableId, in_port: Option<PortId>) -> Outcome {
+        if std::mem::take(&mut self.shows_tuple) {
+            return self.look_up_tuple(table, in_port);
+        }
         let found = match self.is_fragment() {
             false => self.search(table, in_port),
             true => {

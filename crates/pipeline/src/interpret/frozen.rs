@@ -23,6 +23,7 @@ use crate::bridge::BridgeId;
 use crate::effect::{Effect, Sender};
 use crate::state::{Lifted, PORT_BITS};
 use crate::trace::StepKind;
+use crate::tracking::is_tracked;
 
 /// The rule that a list of actions belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -83,6 +84,8 @@ pub struct Continuation {
     pub mirrored: u32,
     /// The packet's queue; 0 if a controller paused the walk.
     pub queue: u32,
+    /// Whether the packet goes on as one that was never tracked.
+    pub is_untracked: bool,
     /// The bridge that the walk is in, if it has entered one since the packet came in.
     pub entered: Option<BridgeId>,
 }
@@ -124,9 +127,14 @@ impl<O: Observer> Walk<'_, O> {
         self.action_set = continuation.action_set.to_vec();
         self.stack = Stack::of(&continuation.stack);
         self.is_packet_out = continuation.is_packet_out;
+        self.set_owner = continuation.end;
         self.mirrored = continuation.mirrored;
         // The packet has it already.
         self.queue = continuation.queue;
+        self.has_connection = !continuation.is_untracked;
+        if continuation.is_untracked {
+            self.clear_connection();
+        }
         if let Some(bridge) = continuation.entered {
             let number = u128::from(bridge.0) << 16;
             self.state.write(f::IN_PORT, number, !u128::from(PORT_BITS));
@@ -166,6 +174,7 @@ impl<O: Observer> Walk<'_, O> {
             is_packet_out: self.is_packet_out && paused.is_none(),
             mirrored: self.mirrored,
             queue: if paused.is_none() { self.queue } else { 0 },
+            is_untracked: !self.has_connection,
             entered: has_entered.then(|| self.bridge()),
         };
         match paused {
@@ -176,9 +185,46 @@ impl<O: Observer> Walk<'_, O> {
 
     /// Looks the packet up again, as it is now, and goes on there with a continuation.
     fn recirculate(&mut self, continuation: Continuation) {
+        let effect = self.recirculation(continuation);
+        self.emit(effect);
+    }
+
+    /// Looks a copy of the packet up again in `table`, which gets what a tracker said of it.
+    /// The copy has the registers, the stack and the action set, as in Open vSwitch
+    /// (`compose_recirculate_and_fork`).
+    pub(super) fn fork(&mut self, table: TableId, author_table: TableId) {
+        let goto = FrozenList {
+            actions: Arc::new([Action::Goto(table)]),
+            table: author_table,
+            author: self.author,
+        };
+        let lists = self.receipt_as_written();
+        let stack = self.stack.clone();
+        let stack = stack.lifted().iter();
+        let has_entered = self.pipeline.config.bridges && !self.state.is_original(f::IN_PORT);
+        let continuation = Continuation {
+            lists: lists.into_iter().chain([goto]).collect(),
+            action_set: self.action_set.as_slice().into(),
+            registers: self.read_registers().into(),
+            stack: stack
+                .map(|lifted| self.state.read_for_good(lifted))
+                .collect(),
+            // In a bucket and in an action set, too: the copy is a packet of its own.
+            end: self.set_owner.or(Some((author_table, self.author))),
+            is_packet_out: self.is_packet_out,
+            mirrored: self.mirrored,
+            queue: self.queue,
+            is_untracked: false,
+            entered: has_entered.then(|| self.bridge()),
+        };
+        let effect = self.recirculation(continuation);
+        self.emit(Effect::Clone([effect].into()));
+    }
+
+    fn recirculation(&mut self, continuation: Continuation) -> Effect {
         let number = self.continuations.len() as u32;
         self.continuations.push(Arc::new(continuation));
-        self.emit(Effect::Recirculate(number));
+        Effect::Recirculate(number)
     }
 
     /// The effect that sends a paused packet, with all that lets it go on. Rules are told by
@@ -231,7 +277,7 @@ impl<O: Observer> Walk<'_, O> {
                 Source::Intrinsic(_) => {
                     // The packet itself says where it came from.
                     let is_known = *field == f::IN_PORT && self.state.is_original(*field);
-                    *field != f::RECIRC_ID && !is_known
+                    *field != f::RECIRC_ID && !is_known && !is_tracked(*field)
                 }
                 _ => false,
             }
@@ -245,6 +291,7 @@ impl<O: Observer> Walk<'_, O> {
             table: bridge.table(table.number()),
             fields: fields.collect(),
             cookie: self.cookie_of(self.author),
+            has_connection: self.has_connection,
             continuation: None,
         }))
     }
@@ -254,7 +301,8 @@ impl<O: Observer> Walk<'_, O> {
         let layout = self.pipeline.layout();
         let written = layout.used().iter().copied().filter(|field| {
             let is_receipt = matches!(layout.descriptor(*field).source, Source::Intrinsic(_));
-            is_receipt && *field != f::RECIRC_ID && !self.state.is_original(*field)
+            let is_repeated = is_receipt && *field != f::RECIRC_ID && !is_tracked(*field);
+            is_repeated && !self.state.is_original(*field)
         });
         let written: Vec<FieldId> = written.collect();
         let again = |field: FieldId| Write {

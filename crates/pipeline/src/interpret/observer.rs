@@ -8,6 +8,7 @@
 //!    mask has the same bits of the same fields.
 
 use thalweg_classifier::RuleId;
+use thalweg_conntrack::AddressTranslation;
 use thalweg_packet::{FieldId, Layout, PortId};
 
 use super::DropReason;
@@ -77,6 +78,21 @@ pub enum Sight<'a> {
     NoSuchPort,
     /// A group that does not exist.
     NoSuchGroup(GroupId),
+    /// It executes an action of an `exec` next, which writes into the connection.
+    Exec(&'a Action),
+    /// The tracker is asked to translate addresses.
+    Translates(&'a AddressTranslation),
+    /// A copy of the packet is looked up again, with what the tracker says.
+    Forked {
+        /// The table.
+        table: TableId,
+        /// The zone in which it was tracked.
+        zone: u16,
+        /// The index of what is left of its walk, among the translation's.
+        continuation: usize,
+    },
+    /// Behind a tracker, the packet has no connection for this walk.
+    Untracked,
     /// A bucket that is not alive.
     DeadBucket(&'a Bucket),
     /// The bucket that a group chose; `None` if no bucket is alive.

@@ -14,6 +14,7 @@ use super::fragments::Outcome;
 use super::frozen::{Author, FrozenList};
 use super::lists::Caller;
 use super::observer::{Observer, SeenFields, Sight, Unobserved, copy_fields, narrow};
+use super::place::number_places;
 use super::stack::Stack;
 use super::{
     Continuation, DropReason, MAX_COPIES, MAX_DEPTH, MAX_EFFECTS, MAX_LOOKUPS, MAX_STACK_BYTES,
@@ -124,6 +125,13 @@ pub(super) struct Walk<'a, O = Unobserved> {
     pub(super) is_reparse_needed: bool,
     /// Whether a VLAN tag was pushed above two others; the key has then lost the lowest.
     pub(super) is_tag_hidden: bool,
+    /// The table and the rule of the action set that is executed at the end of the packet or
+    /// of this copy of it; `None` if none is.
+    pub(super) set_owner: Option<(TableId, Author)>,
+    /// Whether the packet was looked up again behind a tracker, and still has its connection.
+    pub(super) has_connection: bool,
+    /// Whether the next lookup sees the tuple of the connection's first packet.
+    pub(super) shows_tuple: bool,
     /// What is left of lists after a freeze, innermost first.
     pub(super) frozen: Vec<FrozenList>,
     /// What sends the packet to the controller, while the walk freezes for it.
@@ -137,6 +145,8 @@ pub(super) struct Walk<'a, O = Unobserved> {
     /// The packet's queue, as the effects so far have it; 0 for none.
     pub(super) queue: u32,
     pub(super) continuations: Vec<Arc<Continuation>>,
+    /// Whether the packet or a copy has been given to the tracker.
+    pub(super) has_tracked: bool,
     /// Copies that were not sent, by reason, the latest reason last.
     drops: Vec<(DropReason, u32)>,
     /// Why the last lookup of this copy of the packet found no rule, if it found none.
@@ -206,6 +216,9 @@ impl<'a, O: Observer> Walk<'a, O> {
             author: Author::None,
             is_reparse_needed: false,
             is_tag_hidden: false,
+            set_owner: None,
+            shows_tuple: false,
+            has_connection: false,
             frozen: Vec::new(),
             paused: None,
             is_packet_out: false,
@@ -213,6 +226,7 @@ impl<'a, O: Observer> Walk<'a, O> {
             cut_to_bytes: None,
             queue: 0,
             continuations: Vec::new(),
+            has_tracked: false,
             drops: Vec::new(),
             missed: None,
             spare,
@@ -237,6 +251,7 @@ impl<'a, O: Observer> Walk<'a, O> {
             },
         };
         let first = self.author;
+        self.set_owner = Some((table, first));
         let next = self.execute_found(found);
         self.end(next, Some((table, first)));
     }
@@ -266,8 +281,9 @@ impl<'a, O: Observer> Walk<'a, O> {
             (_, Some((table, author))) => {
                 self.author = author;
                 let was_in_it = std::mem::replace(&mut self.is_in_action_set, true);
+                let owner = self.set_owner.take();
                 let next = self.execute_action_set(table);
-                self.is_in_action_set = was_in_it;
+                (self.is_in_action_set, self.set_owner) = (was_in_it, owner);
                 if next == Next::Freeze {
                     self.freeze_without_set();
                 }
@@ -304,6 +320,9 @@ impl<'a, O: Observer> Walk<'a, O> {
             0..0,
             drops.map(|&(reason, copies)| Effect::Drop { reason, copies }),
         );
+        if self.has_tracked {
+            number_places(&mut effects, &self.continuations);
+        }
         self.spare.keep(self.examined);
         self.spare.keep_callers(self.callers);
         Translation {
@@ -581,6 +600,7 @@ impl<'a, O: Observer> Walk<'a, O> {
     }
 
     /// Executes an action of a list in `table`; the caller follows where it leads.
+    // One match: each action has its own rules.
     pub(super) fn execute(&mut self, action: &Action, table: TableId) -> Next {
         if !self.spend(self.cost(action)) {
             return Next::Fail;
@@ -613,7 +633,12 @@ impl<'a, O: Observer> Walk<'a, O> {
             Action::PopMpls(ether_type) => self.pop_mpls(*ether_type),
             Action::DecTtl => return self.decrement_ttl(table),
             Action::DecMplsTtl => return self.decrement_mpls_ttl(table),
-            Action::Resubmit { in_port, table: to } => {
+            Action::Resubmit {
+                in_port,
+                table: to,
+                with_tuple,
+            } => {
+                self.shows_tuple = *with_tuple;
                 return Next::Resubmit {
                     in_port: *in_port,
                     table: to.unwrap_or(table),
@@ -630,6 +655,8 @@ impl<'a, O: Observer> Walk<'a, O> {
             Action::Multipath(choice) => self.choose_link(choice),
             Action::Bundle(choice) => return self.choose_member(choice, table),
             Action::DebugRecirculation => return Next::Freeze,
+            Action::Track(tracking) => self.track(tracking, table),
+            Action::Untrack => self.untrack(true),
             Action::DebugSlow => self.emit(Effect::Slow),
             Action::Note(_) => {}
             Action::Exit => return Next::Exit,
@@ -655,6 +682,7 @@ impl<'a, O: Observer> Walk<'a, O> {
     fn enter_bridge(&mut self, port: PortId, table: TableId) -> Found {
         self.state.write(f::IN_PORT, port.0.into(), u32::MAX.into());
         self.state.clear_registers();
+        self.clear_connection();
         self.stack = Stack::default();
         self.action_set.clear();
         self.tell(Sight::Bridge(BridgeId::of_port(port)));
@@ -730,24 +758,13 @@ impl<'a, O: Observer> Walk<'a, O> {
             Nested::Clone | Nested::Bridge(_) => None,
         };
         let bucket_base = std::mem::replace(&mut self.bucket_base, bucket_base);
-        let mut author = caller.1;
-        let next = match kind {
-            Nested::Bridge(port) => {
-                self.is_in_action_set = false;
-                let found = self.enter_bridge(port, table);
-                author = self.author;
-                self.execute_found(found)
-            }
-            Nested::Clone | Nested::Bucket => self.execute_list(actions, table),
-        };
-        match (kind, next) {
-            (Nested::Clone | Nested::Bridge(_), next) => self.end(next, Some((table, author))),
-            (Nested::Bucket, Next::Freeze) => self.freeze_without_set(),
-            (Nested::Bucket, _) => {}
-        }
+        let owner = self.set_owner.take();
+        let had_connection = self.has_connection;
+        let next = self.execute_nested(actions, table, kind);
         (self.nesting, self.copies) = (self.nesting - 1, self.copies - 1);
         self.depth -= deeper;
         (self.bucket_base, self.is_in_action_set) = (bucket_base, was_in_it);
+        (self.set_owner, self.has_connection) = (owner, had_connection);
         let mut nested = std::mem::replace(&mut self.effects, outer);
         trim(&mut nested);
         if let Some(reason) = std::mem::replace(&mut self.missed, missed)
@@ -775,6 +792,31 @@ impl<'a, O: Observer> Walk<'a, O> {
             (Nested::Clone, Next::Exit) => Next::Exit,
             _ => Next::Continue,
         }
+    }
+
+    /// Executes the list of a copy, and what remains at the copy's end.
+    fn execute_nested(&mut self, actions: Actions, table: TableId, kind: Nested) -> Next {
+        let mut author = self.author;
+        let next = match kind {
+            Nested::Bridge(port) => {
+                self.is_in_action_set = false;
+                let found = self.enter_bridge(port, table);
+                author = self.author;
+                self.set_owner = Some((table, author));
+                self.execute_found(found)
+            }
+            Nested::Clone => {
+                self.set_owner = Some((table, author));
+                self.execute_list(actions, table)
+            }
+            Nested::Bucket => self.execute_list(actions, table),
+        };
+        match (kind, next) {
+            (Nested::Clone | Nested::Bridge(_), next) => self.end(next, Some((table, author))),
+            (Nested::Bucket, Next::Freeze) => self.freeze_without_set(),
+            (Nested::Bucket, _) => {}
+        }
+        next
     }
 
     fn execute_action_set(&mut self, table: TableId) -> Next {
@@ -825,10 +867,10 @@ fn sends_something(effect: &Effect) -> bool {
     }
 }
 
-/// Removes rewrites that no send follows.
+/// Removes rewrites that neither a send nor a tracker follows.
 pub(super) fn trim(effects: &mut Vec<Effect>) {
-    let kept = effects
-        .iter()
-        .rposition(|effect| is_pure(effect) || sends_something(effect));
+    let kept = effects.iter().rposition(|effect| {
+        is_pure(effect) || sends_something(effect) || matches!(effect, Effect::Track(_))
+    });
     effects.truncate(kept.map_or(0, |last| last + 1));
 }

@@ -52,6 +52,8 @@ impl<O: Observer> Walk<'_, O> {
             Action::Bundle(choice) => 8 + choice.members.len(),
             Action::Clone(_) => self.copy_cost(),
             Action::WriteActions(list) => 1 + list.len(),
+            // The copy that goes on has the registers, the stack and the action set.
+            Action::Track(tracking) => 4 + tracking.exec.len() * 8 + self.copy_cost(),
             _ => 1,
         }
     }

@@ -1,7 +1,8 @@
 //! Action lists: the words, their arguments, and the order they must be in.
 //!
 //! A list is read pair by pair. Each family of actions has a file: `send` says where packets
-//! go, `write` changes fields and headers. These invariants hold for lists as a whole:
+//! go, `write` changes fields and headers, `track` asks for connections. These invariants hold
+//! for lists as a whole:
 //!
 //! 1. Instructions come in OpenFlow's order, each once: actions, `clear_actions`,
 //!    `write_actions`, `write_metadata`, `goto_table` (OpenFlow 1.5.1, section 5.5). They
@@ -14,6 +15,7 @@
 
 mod links;
 mod send;
+mod track;
 mod write;
 
 pub(super) use send::{group_id, output, table_id};
@@ -27,10 +29,7 @@ use crate::action::{Action, Actions, Slice, Subfield};
 use crate::check::form::{MAX_NESTING, OUT_OF_ORDER, Owner};
 
 /// Open vSwitch actions without a counterpart here.
-const MISSING: [&str; 13] = [
-    "ct",
-    "ct_clear",
-    "nat",
+const MISSING: [&str; 10] = [
     "meter",
     "learn",
     "conjunction",
@@ -117,6 +116,9 @@ impl<'a> ActionReader<'a> {
         if let Some(action) = self.choose(word, pair)? {
             return Ok(action);
         }
+        if let Some(action) = self.track(word, pair, depth)? {
+            return Ok(action);
+        }
         if let Some(action) = self.write(word, pair)? {
             return Ok(action);
         }
@@ -200,7 +202,10 @@ impl<'a> ActionReader<'a> {
             slices: slices.collect(),
         };
         if subfield.width_bits() != width {
-            let expected = "bits 2 to 7 of it; the lowest two bits are `nw_ecn`";
+            let expected = match name.format {
+                Format::CtState => "bits 0 to 7 of it; the others are always zero",
+                _ => "bits 2 to 7 of it; the lowest two bits are `nw_ecn`",
+            };
             return Err(self.line.value(part, expected));
         }
         Ok((name, subfield))

@@ -133,6 +133,7 @@ fn named(line: &Line<'_>, name: &Name, text: &str) -> Parsed<Masked> {
         Format::Ipv6 => line.masked_ipv6(text),
         Format::Fragment => line.fragment(text),
         Format::TcpFlags => line.tcp_flags(text),
+        Format::CtState => line.ct_state(text),
         _ => line.masked_number(text, name.width_bits),
     }
 }

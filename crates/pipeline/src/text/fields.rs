@@ -30,6 +30,8 @@ pub(super) enum Format {
     Port,
     Fragment,
     TcpFlags,
+    /// The bits of a connection's state, by name.
+    CtState,
     /// The id of a tag, 0xffff for no tag; writing adds a tag.
     DlVlan,
     /// The priority of a tag; writing adds a tag.
@@ -125,19 +127,16 @@ pub(super) fn wide_register(first: FieldId, registers: u16) -> Option<&'static N
 #[rustfmt::skip]
 pub(super) fn is_missing(name: &str) -> bool {
     let name = name.strip_suffix("_W").unwrap_or(name);
-    const PREFIXES: [&str; 12] = [
-        "tun_metadata", "tun_erspan_", "tun_gtpu_", "nsh_", "nshc", "NXM_NX_CT_",
-        "NXM_NX_TUN_", "NXOXM_NSH_", "NXOXM_ET_", "ERICOXM_OF_ICMPV6_ND_", "OXM_OF_PBB_",
+    const PREFIXES: [&str; 11] = [
+        "tun_metadata", "tun_erspan_", "tun_gtpu_", "nsh_", "nshc", "NXM_NX_TUN_", "NXOXM_NSH_", "NXOXM_ET_", "ERICOXM_OF_ICMPV6_ND_", "OXM_OF_PBB_",
         "NXM_NX_COOKIE",
     ];
-    const NAMES: [&str; 36] = [
+    const NAMES: [&str; 25] = [
         "conj_id", "NXM_NX_CONJ_ID", "pkt_mark", "NXM_NX_PKT_MARK", "dp_hash", "NXM_NX_DP_HASH",
         "packet_type", "OXM_OF_PACKET_TYPE", "actset_output", "OXM_OF_ACTSET_OUTPUT",
         "ONFOXM_ET_ACTSET_OUTPUT", "skb_priority", "nsp", "nsi", "nd_reserved",
         "nd_options_type", "tun_ipv6_src", "tun_ipv6_dst", "tun_flags", "tun_ttl", "tun_tos",
-        "tun_gbp_id", "tun_gbp_flags", "gtpu_flags", "gtpu_msgtype", "ct_state", "ct_zone",
-        "ct_mark", "ct_label", "ct_nw_proto", "ct_nw_src", "ct_nw_dst", "ct_ipv6_src",
-        "ct_ipv6_dst", "ct_tp_src", "ct_tp_dst",
+        "tun_gbp_id", "tun_gbp_flags", "gtpu_flags", "gtpu_msgtype",
     ];
     let is_above = |prefix: &str, highest: u32, limit: u32| {
         let number = name.strip_prefix(prefix).and_then(|rest| rest.parse().ok());
@@ -214,14 +213,14 @@ const fn name(
 }
 
 use Format::{
-    Decimal, DlVlan, DlVlanPcp, Ethernet, Fragment, Hexadecimal, Ipv4, Ipv6, Port, TcpFlags,
-    VlanPcp, VlanVid,
+    CtState, Decimal, DlVlan, DlVlanPcp, Ethernet, Fragment, Hexadecimal, Ipv4, Ipv6, Port,
+    TcpFlags, VlanPcp, VlanVid,
 };
 use Needs::Nothing;
 
 /// The names of fields other than registers. The first name of a field is the one printed.
 #[rustfmt::skip]
-static NAMES: [Name; 51] = [
+static NAMES: [Name; 62] = [
     name(&["in_port"], &["NXM_OF_IN_PORT"], (16, whole!(f::IN_PORT, 16)), Port, Nothing, WRITE),
     name(&["in_port_oxm"], &["OXM_OF_IN_PORT"],
         (32, whole!(f::IN_PORT, 32)), Port, Nothing, WRITE),
@@ -233,6 +232,28 @@ static NAMES: [Name; 51] = [
         (32, whole!(f::TUN_SRC, 32)), Ipv4, Nothing, WRITE_MASKED),
     name(&["tun_dst"], &["NXM_NX_TUN_IPV4_DST"],
         (32, whole!(f::TUN_DST, 32)), Ipv4, Nothing, WRITE_MASKED),
+    name(&["ct_state"], &["NXM_NX_CT_STATE"],
+        (32, whole!(f::CT_STATE, 8)), CtState, Nothing, READ_MASKED),
+    name(&["ct_zone"], &["NXM_NX_CT_ZONE"],
+        (16, whole!(f::CT_ZONE, 16)), Decimal, Nothing, READ_MASKED),
+    name(&["ct_mark"], &["NXM_NX_CT_MARK"],
+        (32, whole!(f::CT_MARK, 32)), Hexadecimal, Nothing, WRITE_MASKED),
+    name(&["ct_label"], &["NXM_NX_CT_LABEL"],
+        (128, whole!(f::CT_LABEL, 128)), Hexadecimal, Nothing, WRITE_MASKED),
+    name(&["ct_nw_src"], &["NXM_NX_CT_NW_SRC"],
+        (32, whole!(f::CT_NW_SRC, 32)), Ipv4, Needs::Ipv4, READ_MASKED),
+    name(&["ct_nw_dst"], &["NXM_NX_CT_NW_DST"],
+        (32, whole!(f::CT_NW_DST, 32)), Ipv4, Needs::Ipv4, READ_MASKED),
+    name(&["ct_ipv6_src"], &["NXM_NX_CT_IPV6_SRC"],
+        (128, whole!(f::CT_IPV6_SRC, 128)), Ipv6, Needs::Ipv6, READ_MASKED),
+    name(&["ct_ipv6_dst"], &["NXM_NX_CT_IPV6_DST"],
+        (128, whole!(f::CT_IPV6_DST, 128)), Ipv6, Needs::Ipv6, READ_MASKED),
+    name(&["ct_nw_proto"], &["NXM_NX_CT_NW_PROTO"],
+        (8, whole!(f::CT_NW_PROTO, 8)), Decimal, Needs::Ip, READ),
+    name(&["ct_tp_src"], &["NXM_NX_CT_TP_SRC"],
+        (16, whole!(f::CT_TP_SRC, 16)), Decimal, Needs::Ip, READ_MASKED),
+    name(&["ct_tp_dst"], &["NXM_NX_CT_TP_DST"],
+        (16, whole!(f::CT_TP_DST, 16)), Decimal, Needs::Ip, READ_MASKED),
     name(&["metadata"], &["OXM_OF_METADATA"],
         (64, whole!(f::METADATA, 64)), Hexadecimal, Nothing, WRITE_MASKED),
     name(&["eth_dst", "dl_dst"], &["NXM_OF_ETH_DST", "OXM_OF_ETH_DST"],
@@ -420,8 +441,13 @@ mod tests {
     fn pieces_cover_their_names() {
         for (spelling, name) in INDEX.iter() {
             let bits: u16 = name.pieces.iter().map(|piece| piece.width_bits).sum();
-            let is_tos = *spelling == "nw_tos" || *spelling == "NXM_OF_IP_TOS";
-            assert_eq!(bits, name.width_bits - 2 * u16::from(is_tos), "{spelling}");
+            // The other bits are zero in every packet.
+            let unused = match name.primary() {
+                "nw_tos" => 2,
+                "ct_state" => 24,
+                _ => 0,
+            };
+            assert_eq!(bits, name.width_bits - unused, "{spelling}");
         }
         assert_eq!(find("xxreg1").expect("known").pieces[3].field, f::REG4);
         assert_eq!(

@@ -289,6 +289,7 @@ impl Line<'_> {
             Format::Ipv6 => self.masked_ipv6(text)?,
             Format::Fragment => self.fragment(text)?,
             Format::TcpFlags => self.tcp_flags(text)?,
+            Format::CtState => self.ct_state(text)?,
             Format::Port => Masked {
                 value: self.ingress_port(text)?.0.into(),
                 mask: ones(32),

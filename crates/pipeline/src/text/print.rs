@@ -10,6 +10,7 @@ mod effects;
 mod flow;
 mod matches;
 mod megaflow;
+mod tracking;
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -18,7 +19,7 @@ use thalweg_packet::PortId;
 
 use super::fields::{Format, Name};
 use super::shape::Shape;
-use super::value::{LOCAL_PORT, NO_PORT, TCP_FLAGS, ones};
+use super::value::{CT_BITS, LOCAL_PORT, NO_PORT, TCP_FLAGS, ones};
 use crate::matching::Match;
 use crate::pipeline::Pipeline;
 
@@ -27,6 +28,7 @@ pub(super) use datapath::{Spelling, members_of};
 pub use effects::print_effects;
 pub use matches::print_match;
 pub use megaflow::{MegaflowStyle, print_megaflow, print_megaflow_with_ports};
+pub use tracking::{print_request, print_translation};
 
 /// The printer's output.
 type Out<'a, 'b> = &'a mut fmt::Formatter<'b>;
@@ -80,12 +82,27 @@ fn masked_ethernet(out: &mut dyn fmt::Write, value: u128, mask: u128) -> fmt::Re
 }
 
 fn tcp_flags(out: &mut dyn fmt::Write, value: u128, mask: u128) -> fmt::Result {
-    let is_exact = mask == ones(12);
+    flags(out, value, mask, (12, &TCP_FLAGS))
+}
+
+/// Writes the bits of a connection's state.
+pub(super) fn ct_state(out: &mut dyn fmt::Write, value: u128, mask: u128) -> fmt::Result {
+    flags(out, value, mask, (8, &CT_BITS))
+}
+
+/// Writes named bits of a field with `width` bits.
+fn flags(
+    out: &mut dyn fmt::Write,
+    value: u128,
+    mask: u128,
+    (width, names): (u16, &[&str]),
+) -> fmt::Result {
+    let is_exact = mask == ones(width);
     if is_exact && value == 0 {
         return out.write_str("0");
     }
     let mut separator = "";
-    for (bit, name) in TCP_FLAGS.iter().enumerate() {
+    for (bit, name) in names.iter().enumerate() {
         let (is_set, is_asked) = (value >> bit & 1 != 0, mask >> bit & 1 != 0);
         if is_exact && is_set {
             write!(out, "{separator}{name}")?;
@@ -184,6 +201,7 @@ fn value(
         Format::Ipv4 => return ipv4(out, value, mask),
         Format::Ipv6 => return ipv6(out, value, mask),
         Format::TcpFlags => return tcp_flags(out, value, mask),
+        Format::CtState => return ct_state(out, value, mask),
         Format::Port => return port(out, value, ports),
         Format::Hexadecimal => hexadecimal(out, value)?,
         _ => write!(out, "{value}")?,

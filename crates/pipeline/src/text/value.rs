@@ -233,17 +233,34 @@ impl Line<'_> {
     /// Reads TCP flags: a number with or without a mask, `+syn-ack`, or `syn|ack`.
     pub(super) fn tcp_flags(&self, part: &str) -> Parsed<Masked> {
         const EXPECTED: &str = "TCP flags (+syn-ack, syn|ack, or 0x2/0x12)";
+        self.flags(part, 12, tcp_flag, EXPECTED)
+    }
+
+    /// Reads the bits of a connection's state: `+trk-new`, `trk|new`, or a number and a mask.
+    pub(super) fn ct_state(&self, part: &str) -> Parsed<Masked> {
+        const EXPECTED: &str = "bits of a connection's state (+trk-new, trk|est, or 0x21/0x21)";
+        self.flags(part, 32, ct_bit, EXPECTED)
+    }
+
+    /// Reads named bits of a field with `width` bits.
+    fn flags(
+        &self,
+        part: &str,
+        width: u16,
+        bit_of: impl Fn(&str) -> Option<u128>,
+        expected: &'static str,
+    ) -> Parsed<Masked> {
         if part.starts_with(|first: char| first.is_ascii_digit()) {
-            return self.masked_number(part, 12);
+            return self.masked_number(part, width);
         }
         if !part.starts_with(['+', '-']) {
             let mut value = 0;
             for name in part.split('|') {
-                value |= tcp_flag(name).ok_or_else(|| self.value(name, EXPECTED))?;
+                value |= bit_of(name).ok_or_else(|| self.value(name, expected))?;
             }
             return Ok(Masked {
                 value,
-                mask: ones(12),
+                mask: ones(width),
             });
         }
         let mut flags = Masked { value: 0, mask: 0 };
@@ -251,7 +268,7 @@ impl Line<'_> {
         while let Some(sign) = rest.chars().next() {
             let end = rest[1..].find(['+', '-']).map_or(rest.len(), |end| end + 1);
             let name = &rest[1..end];
-            let bit = tcp_flag(name).ok_or_else(|| self.value(name, EXPECTED))?;
+            let bit = bit_of(name).ok_or_else(|| self.value(name, expected))?;
             if flags.mask & bit != 0 {
                 return Err(self.value(name, "named only once"));
             }
@@ -283,6 +300,14 @@ pub(super) const TCP_FLAGS: [&str; 12] = [
 
 fn tcp_flag(name: &str) -> Option<u128> {
     let bit = TCP_FLAGS.iter().position(|flag| *flag == name)?;
+    Some(1 << bit)
+}
+
+/// The names of the bits of `ct_state`, from bit 0 (`ovs-fields(7)`).
+pub(super) const CT_BITS: [&str; 8] = ["new", "est", "rel", "rpl", "inv", "trk", "snat", "dnat"];
+
+fn ct_bit(name: &str) -> Option<u128> {
+    let bit = CT_BITS.iter().position(|known| *known == name)?;
     Some(1 << bit)
 }
 

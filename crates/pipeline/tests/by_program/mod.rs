@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::sample::select;
+use thalweg_conntrack::{AddressTranslation, Alg, Selection as Chosen, TranslationKind};
 use thalweg_packet::wire::{MacAddress, PacketBuilder, TcpFlags};
 use thalweg_packet::{FieldId, Headers, Instant, PortId, Receipt, standard as f};
 use thalweg_pipeline::text::parse_rules;
@@ -15,8 +16,8 @@ use thalweg_pipeline::{
     Group, GroupId, GroupKind, HashedField, LinkAlgorithm, LinkChoice, MacMove, Match,
     MemberAlgorithm, MemberChoice, MirrorOutput, MirroredPorts, Mirrors, Miss, Misses, Operation,
     Output, PacketInReason, Pipeline, PortState, PortVlans, PriorityTags, Selection,
-    SelectionMethod, Selector, Slice, Station, Subfield, TableId, Target, VlanMode, VlanSet, Write,
-    translate,
+    SelectionMethod, Selector, Slice, Station, Subfield, TableId, Target, Tracking, VlanMode,
+    VlanSet, Write, Zone, translate,
 };
 
 const RULES: &str = "\
@@ -242,6 +243,73 @@ fn choice(port: impl Strategy<Value = PortId>) -> impl Strategy<Value = Action> 
     ]
 }
 
+/// What an `exec` may hold, and with other actions what it may not.
+fn exec() -> impl Strategy<Value = Actions> {
+    let field = select(vec![f::CT_MARK, f::CT_LABEL, f::CT_STATE, f::REG0]);
+    let write = (field.clone(), any::<(u128, u128)>()).prop_map(|(field, (value, mask))| {
+        let mask = mask & u128::MAX >> (128 - width_of(field));
+        let value = value & mask;
+        Action::SetField([Write { field, value, mask }].into())
+    });
+    let moved = (slice(), field).prop_map(|(read, field)| {
+        let written = Slice { field, ..read };
+        Action::Move {
+            source: Subfield {
+                slices: [read].into(),
+            },
+            destination: Subfield {
+                slices: [written].into(),
+            },
+        }
+    });
+    prop::collection::vec(prop_oneof![write, moved], 0..3).prop_map(Actions::from)
+}
+
+fn tracking(exec: impl Strategy<Value = Actions>) -> impl Strategy<Value = Tracking> {
+    let zone = prop_oneof![
+        any::<u16>().prop_map(Zone::Number),
+        subfield().prop_map(Zone::Field),
+        Just(Zone::Field(Subfield::whole(f::REG0, 16))),
+    ];
+    let address = |last: u16| std::net::Ipv4Addr::from(0x0a00_0000 | u32::from(last));
+    let translation = any::<(bool, Option<(u16, u16)>, Option<(u16, u16)>)>();
+    let translation = translation.prop_map(move |(is_source, addresses, ports)| {
+        let kind = match is_source {
+            true => TranslationKind::Source,
+            false => TranslationKind::Destination,
+        };
+        let addresses = addresses.map(|(first, last)| {
+            let mapped = |last| address(last).to_ipv6_mapped();
+            (mapped(first), mapped(last))
+        });
+        AddressTranslation {
+            target: Some((kind, addresses, ports)),
+            selection: Chosen::Random,
+            is_persistent: is_source,
+        }
+    });
+    (
+        zone,
+        any::<(bool, bool)>(),
+        prop::option::of(table()),
+        prop::option::of(translation),
+        prop::option::of(select(vec![Alg::Ftp, Alg::Tftp])),
+        exec,
+    )
+        .prop_map(
+            |(zone, (is_commit, is_forced), table, translation, alg, exec)| Tracking {
+                zone,
+                is_commit,
+                is_forced,
+                table,
+                translation,
+                alg,
+                exec,
+            },
+        )
+}
+
+// Like one match: each action has its own arguments.
 pub(crate) fn action() -> impl Strategy<Value = Action> {
     let port = select(vec![0, 1, 2, 0xffff, u32::MAX]).prop_map(PortId);
     let moved = (subfield(), subfield(), any::<bool>()).prop_map(|(source, mut written, fits)| {
@@ -288,8 +356,18 @@ pub(crate) fn action() -> impl Strategy<Value = Action> {
             Action::Exit
         ]),
         choice(port.clone()),
-        (prop::option::of(port), prop::option::of(table()))
-            .prop_map(|(in_port, table)| Action::Resubmit { in_port, table }),
+        (
+            prop::option::of(port),
+            prop::option::of(table()),
+            any::<bool>()
+        )
+            .prop_map(|(in_port, table, with_tuple)| Action::Resubmit {
+                in_port,
+                table,
+                with_tuple,
+            }),
+        Just(Action::Untrack),
+        tracking(exec()).prop_map(|asked| Action::Track(Box::new(asked))),
         any::<Vec<u8>>().prop_map(|bytes| Action::Note(bytes.into())),
         Just(Action::ClearActions),
         any::<(u64, u64)>().prop_map(|(value, mask)| Action::WriteMetadata { value, mask }),
@@ -303,6 +381,7 @@ pub(crate) fn action() -> impl Strategy<Value = Action> {
         let list = prop::collection::vec(inner, 0..4).prop_map(Actions::from);
         prop_oneof![
             list.clone().prop_map(Action::Clone),
+            tracking(list.clone()).prop_map(|asked| Action::Track(Box::new(asked))),
             list.prop_map(Action::WriteActions),
         ]
     })

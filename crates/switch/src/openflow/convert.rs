@@ -13,6 +13,7 @@ pub(super) mod groups;
 pub(super) mod matching;
 pub(super) mod reading;
 mod shape;
+mod tracking;
 
 /// Whether the pipeline has a field.
 pub(super) fn knows(field: thalweg_openflow::FieldId) -> bool {

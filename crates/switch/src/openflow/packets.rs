@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use thalweg_conntrack::CtState;
 use thalweg_control::openflow::target::PacketEvent;
 use thalweg_openflow::message::continuation as of;
 use thalweg_openflow::message::packet::{PacketIn, PacketInFormat, PacketOut};
 use thalweg_openflow::message::port::PortNumber;
 use thalweg_openflow::{Condition, ErrorCode, FieldId, Match, Refusal, Value, refuse};
 use thalweg_packet::standard as f;
-use thalweg_packet::{FieldDescriptor, Headers, Instant, Packet, PacketPool, PortId};
+use thalweg_packet::{
+    Connection, FieldDescriptor, Headers, Instant, Packet, PacketPool, PortId, Scalar,
+};
 use thalweg_pipeline::{
     Actions, Change, Continuation, Counters, Effect, Operation, Outbox, PacketInReason, Passes,
     Pipeline, StepKind, TableId, run,
@@ -49,6 +52,7 @@ pub(super) fn event_of(
         let name = &fields[field.index()].name;
         conditions.extend(FieldId::named(name).map(|field| exact(field, *value)));
     }
+    conditions.extend(conditions_of(&notice.connection, &packet.bytes));
     let in_port = port_number(numbers.told_port(in_port)).0;
     conditions.push(exact(FieldId::IN_PORT_OXM, in_port.into()));
     conditions.sort_by_key(|condition| condition.field);
@@ -79,6 +83,41 @@ pub(super) fn event_of(
         // An action's length has been applied where the packet was sent.
         max_length: (notice.reason != PacketInReason::TableMiss).then_some(u16::MAX),
     }
+}
+
+/// What a tracker said of a packet, with the EtherType that its reader needs.
+fn conditions_of(connection: &Connection, bytes: &[u8]) -> Vec<Condition> {
+    let mut conditions = Vec::new();
+    let mut tell = |field: FieldId, value: u128| {
+        if value != 0 {
+            conditions.push(exact(field, value));
+        }
+    };
+    let number = |value: u16| u128::from(value);
+    tell(FieldId::CT_STATE, connection.state.into());
+    tell(FieldId::CT_ZONE, number(connection.zone));
+    tell(FieldId::CT_MARK, connection.mark.into());
+    tell(FieldId::CT_LABEL, connection.label);
+    if connection.state == 0 {
+        return conditions;
+    }
+    if let Ok(headers) = Headers::parse(bytes) {
+        tell(FieldId::ETH_TYPE, number(headers.scalar(Scalar::EtherType)));
+    }
+    // Any of the other bits says that there is a connection.
+    let is_valid = connection.state & !(CtState::TRACKED.0 | CtState::INVALID.0) != 0;
+    if is_valid && connection.protocol != 0 {
+        let (source, destination) = match connection.is_ipv6 {
+            true => (FieldId::CT_IPV6_SRC, FieldId::CT_IPV6_DST),
+            false => (FieldId::CT_NW_SRC, FieldId::CT_NW_DST),
+        };
+        tell(source, connection.source);
+        tell(destination, connection.destination);
+        tell(FieldId::CT_NW_PROTO, connection.protocol.into());
+        tell(FieldId::CT_TP_SRC, number(connection.source_port));
+        tell(FieldId::CT_TP_DST, number(connection.destination_port));
+    }
+    conditions
 }
 
 fn exact(field: FieldId, value: u128) -> Condition {
@@ -217,8 +256,7 @@ pub(super) fn resume(switch: &mut Switch, prepared: Prepared) -> Result<(), Refu
 /// Sends a controller's packet; the rules, groups and patches that it meets count it.
 pub(super) fn send(switch: &mut Switch, prepared: Prepared) {
     let now = switch.now();
-    let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
-    outbox.grows = true;
+    let mut outbox = switch.own_outbox(now);
     let shared = switch.shared.clone();
     let pipeline = shared.pipeline.read();
     let unread = prepared.unread_fields(&pipeline);
@@ -268,6 +306,8 @@ fn fields_of(metadata: &Match) -> Result<Vec<(thalweg_packet::FieldId, u128)>, R
     };
     let matching = convert::matching::matching(&rest)?;
     let terms = matching.terms().iter();
+    // The packet itself has its EtherType.
+    let terms = terms.filter(|term| term.field != f::ETH_TYPE);
     Ok(terms.map(|term| (term.field, term.value)).collect())
 }
 
@@ -279,13 +319,22 @@ impl Switch {
             return;
         };
         let now = self.now();
-        let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
-        outbox.grows = true;
+        let mut outbox = self.own_outbox(now);
         let mut packet = Packet::from_bytes(frame);
         packet.set_received(in_port, now);
         let fields = self.pipeline().fields().clone();
-        run(effects, &fields, packet, headers, &mut outbox);
+        let connection = &Connection::NONE;
+        run(effects, &fields, packet, headers, connection, &mut outbox);
         self.post(outbox, now);
+    }
+
+    /// An outbox that no worker owns, for packets at this time.
+    fn own_outbox(&self, now: Instant) -> Outbox {
+        let pool = PacketPool::with_capacity(0, 0);
+        let mut outbox = Outbox::with_connections(pool, self.shared.connections.clone());
+        (outbox.grows, outbox.now) = (true, now);
+        outbox.chance = now.as_nanos();
+        outbox
     }
 
     /// Sends what is in an outbox that no worker owns.

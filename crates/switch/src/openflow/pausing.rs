@@ -130,6 +130,7 @@ fn read_list(told: &of::ContinuationList) -> Result<FrozenList, Refusal> {
         let Some(Action::Resubmit {
             in_port: None,
             table: Some(table),
+            ..
         }) = actions.pop()
         else {
             let what = "a list ends with a goto that it does not have";

@@ -24,6 +24,7 @@ use super::desk::Desk;
 use super::numbering::Numbering;
 use super::pausing::RunId;
 use super::{OpenFlowIdentity, OpenFlowTable, changes, cursor, packets, pausing, statistics};
+use crate::connections::flush_asked;
 use crate::rule_duty::Shared;
 use crate::switch::{Interrupter, Switch};
 use crate::sync::{Receiver, Sender, bounded};
@@ -278,8 +279,9 @@ impl Target for OpenFlowPlane {
         });
     }
 
-    fn flush_connections(&mut self, _asked: &CtFlush) -> Result<(), Refusal> {
-        // No connection is tracked, so none is left. A refusal would end OVN's connection.
+    fn flush_connections(&mut self, asked: &CtFlush) -> Result<(), Refusal> {
+        let asked = flush_asked(asked);
+        self.call(move |switch| switch.flush_connections(&asked))?;
         Ok(())
     }
 

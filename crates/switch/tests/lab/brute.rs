@@ -18,7 +18,7 @@ use thalweg_pipeline::{
     Output, Pipeline, PortState, RuleId, StepKind, Translation, text, translate,
 };
 use thalweg_switch::{Config, Engine};
-use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
+use thalweg_workload::{ConversationSource, PacketSource, RandomConfig, RandomPipeline};
 
 /// Keys of a region tried after each change, for each entry checked.
 const TRIES: usize = 3;
@@ -43,6 +43,8 @@ pub(crate) struct Bench {
     pub(crate) engine: Engine,
     pub(crate) rules: RandomPipeline,
     pub(crate) packets: PacketSource,
+    /// What packets come of, where rules track them.
+    pub(crate) conversations: Option<ConversationSource>,
     pub(crate) random: Pcg64Mcg,
     pub(crate) examined: u64,
     pub(crate) affected: u64,
@@ -58,16 +60,38 @@ impl Bench {
     }
 
     /// The same, with the given limits where this does not set them.
-    pub(crate) fn with(
-        kind: MaintainerKind,
-        is_broad: bool,
-        seed: u64,
-        mut config: Config,
-    ) -> Bench {
-        let mut shape = match is_broad {
+    pub(crate) fn with(kind: MaintainerKind, is_broad: bool, seed: u64, config: Config) -> Bench {
+        let shape = match is_broad {
             true => RandomConfig::broad(),
             false => RandomConfig::default(),
         };
+        Bench::shaped(kind, shape, seed, config)
+    }
+
+    /// The same with rules that track connections, and packets that belong to some.
+    pub(crate) fn tracking(
+        kind: MaintainerKind,
+        is_broad: bool,
+        seed: u64,
+        config: Config,
+    ) -> Bench {
+        let shape = match is_broad {
+            true => RandomConfig::broad(),
+            false => RandomConfig::default(),
+        };
+        let shape = RandomConfig {
+            tracks: true,
+            ..shape
+        };
+        Bench::shaped(kind, shape, seed, config)
+    }
+
+    fn shaped(
+        kind: MaintainerKind,
+        mut shape: RandomConfig,
+        seed: u64,
+        mut config: Config,
+    ) -> Bench {
         shape.tables = 2 + (seed % 5) as u8;
         shape.rules_per_table = [4, 10, 25][seed as usize % 3];
         config.datapath.maintainer = kind;
@@ -116,6 +140,7 @@ impl Bench {
             engine,
             rules,
             packets: PacketSource::new(&shape, seed),
+            conversations: shape.tracks.then(|| ConversationSource::new(&shape, seed)),
             random: Pcg64Mcg::seed_from_u64(seed),
             examined: 0,
             affected: 0,
@@ -127,7 +152,10 @@ impl Bench {
     pub(crate) fn sample(&mut self, count: usize) -> Vec<Packet> {
         let has_bridges = self.engine.pipeline().has_bridges();
         let packet = |_| {
-            let random = self.packets.next_packet();
+            let random = match &mut self.conversations {
+                Some(conversations) => conversations.next_packet(),
+                None => self.packets.next_packet(),
+            };
             let mut packet = Packet::from_bytes(&random.bytes);
             let port = PortId(random.in_port);
             let is_there = has_bridges && self.random.random_ratio(1, 3);

@@ -1,9 +1,11 @@
 //! The commands of the control socket, by their names.
 
+mod connections;
 mod coverage;
 mod datapath;
 mod dummy;
 mod flows;
+mod fragments;
 mod own;
 mod process;
 mod stations;
@@ -21,11 +23,13 @@ type Handler = fn(&mut Daemon, &[String]) -> Result<String, String>;
 type Entry = (ControlCommand, Handler);
 
 /// All commands but those of the log.
-const TABLES: [&[Entry]; 9] = [
+const TABLES: [&[Entry]; 11] = [
+    connections::COMMANDS,
     coverage::COMMANDS,
     datapath::COMMANDS,
     dummy::COMMANDS,
     flows::COMMANDS,
+    fragments::COMMANDS,
     own::COMMANDS,
     process::COMMANDS,
     stations::COMMANDS,

@@ -7,6 +7,7 @@ use thalweg_ovsdb::open_vswitch::root;
 use thalweg_ovsdb::{TransactionId, TransactionOutcome};
 use thalweg_packet::Instant;
 
+use super::zones::read_zones;
 use super::{Daemon, STATISTICS_INTERVAL};
 use crate::bridges::{Complaint, Report, read};
 use crate::vlog::{LogLevel, modules};
@@ -19,6 +20,11 @@ impl Daemon {
     pub(super) fn configure(&mut self) {
         let confined_to = self.confined_to.as_deref();
         let (wanted, complaints) = read(self.link.client().replica(), confined_to);
+        let zones = read_zones(self.link.client().replica());
+        // A switch without connections has no tracker.
+        if !self.zones.is_idle(&zones) {
+            self.zones.follow(zones, self.switch.tracker());
+        }
         let followed = self.bridges.follow(&wanted, &mut self.switch);
         for text in followed.done {
             self.log.write(modules::BRIDGE, LogLevel::Info, || text);

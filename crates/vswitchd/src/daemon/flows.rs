@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use thalweg_ovsdb::Uuid;
-use thalweg_packet::{Layout, PortId, Receipt, standard as f};
-use thalweg_pipeline::Effect;
+use thalweg_packet::{Connection, Layout, PortId, Receipt, standard as f};
+use thalweg_pipeline::{Effect, TRACKED_FIELDS};
 use thalweg_switch::{UpcallReport, megaflow_identifier};
 
 use super::Daemon;
@@ -167,9 +167,14 @@ impl Daemon {
 
     fn log_upcall(&self, report: &UpcallReport, layout: &Layout) {
         let recirculation_id = report.layout.get(&report.key, f::RECIRC_ID).unwrap_or(0) as u32;
+        let mut connection = Connection::NONE;
+        for field in TRACKED_FIELDS {
+            connection.set(field, report.layout.get(&report.key, field).unwrap_or(0));
+        }
         let receipt = Receipt {
             in_port: report.in_port.0,
             recirculation_id,
+            connection,
             ..Receipt::default()
         };
         let ports = |port| self.bridges.datapath_port(port, false);

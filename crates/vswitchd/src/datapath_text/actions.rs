@@ -14,6 +14,7 @@
 //!    what has no other.
 
 use thalweg_packet::{FieldId, PortId, standard as f};
+use thalweg_pipeline::text::print_request;
 use thalweg_pipeline::{Effect, PacketInReason, Sender};
 
 use super::attribute::ones;
@@ -159,6 +160,14 @@ impl ActionWriter<'_> {
                     u8::from(pauses),
                 ));
             }
+            Effect::Track(request) => {
+                commit.commit();
+                commit.texts.push(print_request(request));
+            }
+            Effect::Untrack => {
+                commit.commit();
+                commit.texts.push("ct_clear".to_owned());
+            }
             Effect::Slow => commit.is_slow = true,
             Effect::Clone(_) | Effect::Learn { .. } | Effect::Drop { .. } => {}
         }
@@ -194,7 +203,11 @@ fn sets_queue(effect: &Effect) -> bool {
 /// Whether an effect sends the packet, or a copy of it.
 fn needs_packet(effect: &Effect) -> bool {
     match effect {
-        Effect::Output(_) | Effect::Controller { .. } | Effect::Recirculate(_) => true,
+        Effect::Output(_)
+        | Effect::Controller { .. }
+        | Effect::Recirculate(_)
+        | Effect::Track(_)
+        | Effect::Untrack => true,
         Effect::Clone(nested) => nested.iter().any(needs_packet),
         _ => false,
     }
@@ -207,6 +220,8 @@ fn can_change_back(effects: &[Effect], packet: &Packet) -> bool {
         Effect::Set { field, mask, .. } => knows(*field, *mask),
         Effect::DecTtl => knows(f::IP_TTL, ones(8)),
         Effect::Clone(nested) => can_change_back(nested, packet),
+        // What a tracker did is not undone.
+        Effect::Track(_) | Effect::Untrack => false,
         _ => true,
     })
 }

@@ -15,6 +15,9 @@ pub(super) const TCP_FLAGS: [&str; 12] = [
     "fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr", "ns", "[200]", "[400]", "[800]",
 ];
 
+/// The names of the bits of a connection's state, from bit 0.
+pub(super) const CT_BITS: [&str; 8] = ["new", "est", "rel", "rpl", "inv", "trk", "snat", "dnat"];
+
 /// The lowest `width` bits.
 pub(super) const fn ones(width: u16) -> u128 {
     u128::MAX >> (128 - width)
@@ -136,6 +139,33 @@ pub(super) const TUNNEL: Attribute = Attribute {
         member("dst", f::TUN_DST, 32, Ipv4),
     ],
 };
+pub(super) const CT_TUPLE4: Attribute = Attribute {
+    name: "ct_tuple4",
+    members: &[
+        member("src", f::CT_NW_SRC, 32, Ipv4),
+        member("dst", f::CT_NW_DST, 32, Ipv4),
+        member("proto", f::CT_NW_PROTO, 8, Decimal),
+        member("tp_src", f::CT_TP_SRC, 16, Decimal),
+        member("tp_dst", f::CT_TP_DST, 16, Decimal),
+    ],
+};
+pub(super) const CT_TUPLE6: Attribute = Attribute {
+    name: "ct_tuple6",
+    members: &[
+        member("src", f::CT_IPV6_SRC, 128, Ipv6),
+        member("dst", f::CT_IPV6_DST, 128, Ipv6),
+        member("proto", f::CT_NW_PROTO, 8, Decimal),
+        member("tp_src", f::CT_TP_SRC, 16, Decimal),
+        member("tp_dst", f::CT_TP_DST, 16, Decimal),
+    ],
+};
+/// The numbers that a tracker gives, in the order in which they are written.
+pub(super) const CONNECTION: [(&str, FieldId, u16); 4] = [
+    ("ct_state", f::CT_STATE, 8),
+    ("ct_zone", f::CT_ZONE, 16),
+    ("ct_mark", f::CT_MARK, 32),
+    ("ct_label", f::CT_LABEL, 128),
+];
 pub(super) const ETHERNET: Attribute = Attribute {
     name: "eth",
     members: &[
@@ -233,16 +263,10 @@ pub(crate) fn header_fields() -> impl Iterator<Item = (FieldId, u16)> {
 }
 
 /// Attributes that no key here can hold.
-pub(super) const FIELDLESS: [&str; 12] = [
+pub(super) const FIELDLESS: [&str; 6] = [
     "skb_priority",
     "skb_mark",
     "dp_hash",
-    "ct_state",
-    "ct_zone",
-    "ct_mark",
-    "ct_label",
-    "ct_tuple4",
-    "ct_tuple6",
     "packet_type",
     "nd_ext",
     "nsh",

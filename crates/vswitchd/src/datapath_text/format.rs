@@ -13,9 +13,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use thalweg_packet::{PortId, standard as f};
 
 use super::attribute::{
-    ARP, Attribute, DISCOVERY, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, ETHERNET, FRAGMENTS, ICMP, ICMPV6,
-    IPV4, IPV6, Member, SCTP, Spelling, TCP, TCP_FLAGS, TUNNEL, UDP, is_arp, is_mpls,
-    is_neighbor_discovery, ones,
+    ARP, Attribute, CONNECTION, CT_BITS, CT_TUPLE4, CT_TUPLE6, DISCOVERY, ETHER_TYPE_IPV4,
+    ETHER_TYPE_IPV6, ETHERNET, FRAGMENTS, ICMP, ICMPV6, IPV4, IPV6, Member, SCTP, Spelling, TCP,
+    TCP_FLAGS, TUNNEL, UDP, is_arp, is_mpls, is_neighbor_discovery, ones,
 };
 use super::flow::{DatapathFlow, FieldBits};
 
@@ -134,7 +134,8 @@ impl Attributes<'_> {
             }
             self.push("tunnel", inside);
         }
-        self.fieldless(&["skb_mark", "ct_state", "ct_zone", "ct_mark", "ct_label"]);
+        self.fieldless(&["skb_mark"]);
+        self.connection();
         if self.is_verbose || mask.get(f::RECIRC_ID) != 0 {
             self.push("recirc_id", hexadecimal(key.get(f::RECIRC_ID)));
         }
@@ -148,6 +149,40 @@ impl Attributes<'_> {
             }
         }
         self.push("packet_type", "ns=0,id=0");
+    }
+
+    /// Writes what a tracker said.
+    fn connection(&mut self) {
+        let (key, mask) = (&self.flow.key, &self.flow.mask);
+        for (name, field, width) in CONNECTION {
+            let (value, bits) = (key.get(field), mask.get(field));
+            if value == 0 && (bits == 0 || self.flow.is_exact) {
+                self.fieldless(&[name]);
+                continue;
+            }
+            let is_state = field == f::CT_STATE;
+            let mut text = match (self.extent, is_state) {
+                (Extent::Compared, true) => ct_state(value, bits),
+                _ => hexadecimal(value),
+            };
+            match self.extent {
+                Extent::Packet => {}
+                Extent::Compared if is_state || bits == ones(width) => {}
+                Extent::Compared if bits == 0 => continue,
+                Extent::Whole if !is_state && bits == ones(width) => {}
+                _ => {
+                    let _ = write!(text, "/{}", hexadecimal(bits));
+                }
+            }
+            self.push(name, text);
+        }
+        let tuple = match key.get(f::CT_IPV6_SRC) | key.get(f::CT_IPV6_DST) {
+            0 => &CT_TUPLE4,
+            _ => &CT_TUPLE6,
+        };
+        if key.get(f::CT_NW_PROTO) != 0 {
+            self.attribute(tuple);
+        }
     }
 
     fn link(&mut self) {
@@ -354,6 +389,17 @@ fn push_mask(text: &mut String, mask: u128, width_bits: u16) {
     if mask != ones(width_bits) {
         let _ = write!(text, "/{}", hexadecimal(mask));
     }
+}
+
+/// The bits of a connection's state that are compared.
+fn ct_state(value: u128, mask: u128) -> String {
+    let bits = CT_BITS.iter().enumerate();
+    let compared = bits.filter(|(bit, _)| mask >> bit & 1 == 1);
+    let text = compared.map(|(bit, name)| match value >> bit & 1 {
+        0 => format!("-{name}"),
+        _ => format!("+{name}"),
+    });
+    text.collect()
 }
 
 /// A number like C's `%#x`: zero has no prefix.

@@ -10,13 +10,14 @@
 use thalweg_packet::{PortId, standard as f};
 
 use super::attribute::{
-    ARP, ATTRIBUTES, DISCOVERY, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, ETHERNET, FIELDLESS,
-    FIELDLESS_OF_TUNNEL, ICMP, ICMPV6, IPV4, IPV6, OPTIONS_OF_TUNNEL, Part, SCTP, Spelling, TCP,
-    TUNNEL, UDP, is_arp, is_mpls, is_neighbor_discovery, is_tag, ones,
+    ARP, ATTRIBUTES, Attribute, CONNECTION, CT_BITS, CT_TUPLE4, CT_TUPLE6, DISCOVERY,
+    ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, ETHERNET, FIELDLESS, FIELDLESS_OF_TUNNEL, ICMP, ICMPV6, IPV4,
+    IPV6, OPTIONS_OF_TUNNEL, Part, SCTP, Spelling, TCP, TUNNEL, UDP, is_arp, is_mpls,
+    is_neighbor_discovery, is_tag, ones,
 };
 use super::error::DatapathTextError;
 use super::flow::DatapathFlow;
-use super::scan::{Masked, Scanner, tcp_flags};
+use super::scan::{Masked, Scanner, flags, tcp_flags};
 
 /// The deepest level (invariant 1): Open vSwitch's `MAX_ODP_NESTED`.
 const LEVELS_MAX: usize = 32;
@@ -89,18 +90,22 @@ impl<'a> FlowReader<'a> {
     ) -> Result<(), Fault> {
         let name = scanner.name('(').ok_or(Fault::Syntax)?;
         if let Some(attribute) = ATTRIBUTES.into_iter().find(|known| known.name == name) {
-            let mut bits = Vec::new();
-            members(scanner, |scanner, name| {
-                let member = attribute.members.iter().find(|member| member.name == name);
-                let member = member.ok_or(Fault::Syntax)?;
-                let width = member.part.width_bits();
-                let read = scanner
-                    .masked(member.spelling, width)
-                    .ok_or(Fault::Syntax)?;
-                bits.push((member.part, read));
-                Ok(())
-            })?;
-            return level.add(attribute.name, bits);
+            let read = members_of(scanner, attribute)?;
+            return level.add(attribute.name, read);
+        }
+        for attribute in [CT_TUPLE4, CT_TUPLE6] {
+            if attribute.name == name {
+                let read = members_of(scanner, &attribute)?;
+                return level.add(attribute.name, read);
+            }
+        }
+        if let Some(&(name, field, width)) = CONNECTION.iter().find(|known| known.0 == name) {
+            let part = Part::Field(field, width);
+            let read = match field {
+                f::CT_STATE => flags(inside(scanner)?, &CT_BITS).ok_or(Fault::Syntax)?,
+                _ => single(scanner, true, width)?,
+            };
+            return level.add(name, vec![(part, read)]);
         }
         match name {
             "recirc_id" => {
@@ -270,7 +275,10 @@ impl Level {
 
 /// Turns attributes into fields.
 fn apply(top: &Level, masks: bool, flow: &mut DatapathFlow) -> Result<(), DatapathTextError> {
-    for name in ["recirc_id", "tunnel", "in_port", ETHERNET.name] {
+    let of_connection = CONNECTION.iter().map(|(name, ..)| *name);
+    let tuples = [CT_TUPLE4.name, CT_TUPLE6.name];
+    let names = ["recirc_id", "tunnel", "in_port", ETHERNET.name];
+    for name in names.into_iter().chain(of_connection).chain(tuples) {
         top.copy(name, flow);
     }
     let mut level = top;
@@ -381,6 +389,25 @@ fn single(scanner: &mut Scanner<'_>, masks: bool, width_bits: u16) -> Result<Mas
         Some(read) => Ok(read),
         None => Err(Fault::Syntax),
     }
+}
+
+/// Reads the members of an attribute.
+fn members_of(
+    scanner: &mut Scanner<'_>,
+    attribute: &Attribute,
+) -> Result<Vec<(Part, Masked)>, Fault> {
+    let mut bits = Vec::new();
+    members(scanner, |scanner, name| {
+        let member = attribute.members.iter().find(|member| member.name == name);
+        let member = member.ok_or(Fault::Syntax)?;
+        let width = member.part.width_bits();
+        let read = scanner
+            .masked(member.spelling, width)
+            .ok_or(Fault::Syntax)?;
+        bits.push((member.part, read));
+        Ok(())
+    })?;
+    Ok(bits)
 }
 
 /// Takes the members `name=...` of an attribute, and the parenthesis behind them.

@@ -132,9 +132,14 @@ impl<'a> Scanner<'a> {
 
 /// Reads TCP flags: `0x2/0x12`, `+syn-ack`, `syn|ack`, or `0x12`.
 pub(super) fn tcp_flags(text: &str) -> Option<Masked> {
-    let whole = ones(12);
+    flags(text, &TCP_FLAGS)
+}
+
+/// Reads named bits, the first name that of bit 0.
+pub(super) fn flags(text: &str, names: &[&str]) -> Option<Masked> {
+    let whole = ones(names.len() as u16);
     let bit = |name: &str| {
-        let place = TCP_FLAGS.iter().position(|flag| *flag == name)?;
+        let place = names.iter().position(|flag| *flag == name)?;
         Some(1_u128 << place)
     };
     let number = |text: &str| {

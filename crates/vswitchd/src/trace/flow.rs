@@ -1,8 +1,8 @@
 //! The packet of a trace, as its fields, and their text (`flow_format` of Open vSwitch).
 
-use thalweg_packet::{FieldId, Headers, Layout, PortId, Receipt, standard as f};
-use thalweg_pipeline::Match;
+use thalweg_packet::{Connection, FieldId, Headers, Layout, PortId, Receipt, standard as f};
 use thalweg_pipeline::text::{PortSpelling, print_match};
+use thalweg_pipeline::{Match, TRACKED_FIELDS};
 
 use crate::datapath_text::{DatapathFlow, FieldBits};
 
@@ -33,12 +33,17 @@ impl TracedFlow {
     /// has besides its bytes stays.
     pub(super) fn with_frame(&self, layout: &Layout, frame: &[u8]) -> Option<TracedFlow> {
         let headers = Headers::parse(frame).ok()?;
+        let mut connection = Connection::NONE;
+        for field in TRACKED_FIELDS {
+            connection.set(field, self.key.get(field));
+        }
         let receipt = Receipt {
             in_port: self.key.get(f::IN_PORT) as u32,
             recirculation_id: self.key.get(f::RECIRC_ID) as u32,
             tunnel_id: self.key.get(f::TUN_ID) as u64,
             tunnel_source: self.key.get(f::TUN_SRC) as u32,
             tunnel_destination: self.key.get(f::TUN_DST) as u32,
+            connection,
         };
         let mut words = vec![0; layout.words()];
         layout.extract(frame, &headers, &receipt, &mut words);
@@ -83,6 +88,15 @@ impl TracedFlow {
             if value != 0 {
                 text += &format!("{name}={value:#x},");
             }
+        }
+        let tracked = TRACKED_FIELDS.into_iter();
+        let mut connection = Match::default();
+        for field in tracked.filter(|field| self.key.get(*field) != 0) {
+            connection = show_all(connection, [field], &self.key);
+        }
+        let connection = print_match(&connection, ports);
+        if !connection.is_empty() {
+            text += &format!("{connection},");
         }
         if recirculation != 0 {
             text.push_str("eth,");

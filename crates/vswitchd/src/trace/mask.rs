@@ -50,6 +50,10 @@ impl Examined {
                 self.before.clear();
                 self.execute(action, fields);
             }
+            Sight::Exec(Action::Move { source, .. }) => {
+                self.add_subfield(source);
+                self.add_protocol(source, fields);
+            }
             // It was not examined after all.
             Sight::NotWritten(field) => {
                 let before = self.before.iter().find(|before| before.0 == *field);

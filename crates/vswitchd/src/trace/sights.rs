@@ -1,8 +1,9 @@
 //! Puts what a walk does into Open vSwitch's words (`ofproto-dpif-xlate.c`).
 
+use thalweg_conntrack::AddressTranslation;
 use thalweg_packet::{PortId, standard as f};
 use thalweg_pipeline::text::{
-    PortSpelling, print_actions, print_match, print_subfield, print_value,
+    PortSpelling, print_actions, print_match, print_subfield, print_translation, print_value,
 };
 use thalweg_pipeline::{
     Action, BridgeId, Bucket, Continuation, DropReason, Match, NormalSight, Observer, Output,
@@ -34,6 +35,24 @@ pub(super) struct Narrator<'a> {
     /// The field that the last action sets, if it is a `set_field`.
     field_set: String,
     pub(super) set_output: SetOutput,
+    /// The copies that go on with what a tracker says.
+    pub(super) forks: Vec<Fork>,
+    /// Whether the next `goto_table` is that of a copy that goes on in a table.
+    skips_goto: bool,
+    /// How the next tracker translates.
+    translation: Option<AddressTranslation>,
+}
+
+/// A copy of the packet that is looked up again once a tracker has seen it.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Fork {
+    /// Its fields.
+    pub(super) key: FieldBits,
+    pub(super) zone: u16,
+    /// The index of what is left of its walk.
+    pub(super) continuation: usize,
+    /// How its addresses are translated.
+    pub(super) translation: Option<AddressTranslation>,
 }
 
 /// What an action set says of the output, which Open vSwitch keeps as a field.
@@ -94,6 +113,9 @@ impl<'a> Narrator<'a> {
             examined: Examined::default(),
             field_set: String::new(),
             set_output: SetOutput::default(),
+            forks: Vec::new(),
+            skips_goto: false,
+            translation: None,
         }
     }
 
@@ -101,16 +123,22 @@ impl<'a> Narrator<'a> {
     pub(super) fn thaw(&mut self, continuation: &Continuation) {
         let lists = continuation.lists.iter();
         let number = lists.clone().next().map_or(0, |list| list.table.number());
-        let kinds = (NodeKind::Action, NodeKind::Detail);
-        self.nodes.say(0, kinds.0, "thaw".to_owned());
-        self.nodes
-            .say(0, kinds.1, format!("Resuming from table {number}"));
+        // What a tracker has seen goes on in a table, without actions.
+        let (number, lists) = match continuation.lists.last().map(|list| &*list.actions) {
+            Some([Action::Goto(table)]) => {
+                self.skips_goto = true;
+                (table.number(), [].iter())
+            }
+            _ => (number, lists),
+        };
+        let mut say = |text: String| self.nodes.say(0, NodeKind::Action, text);
+        say("thaw".to_owned());
+        say(format!("    Resuming from table {number}"));
         let ports = PortSpelling::numbers(self.pipeline);
         let actions = lists.map(|list| print_actions(&list.actions, &Match::default(), ports));
         let actions: Vec<String> = actions.collect();
         if !actions.is_empty() {
-            let text = format!("Restoring actions: {}", actions.join(","));
-            self.nodes.say(0, kinds.1, text);
+            say(format!("    Restoring actions: {}", actions.join(",")));
         }
     }
 
@@ -225,6 +253,32 @@ impl<'a> Narrator<'a> {
         text.trim_end_matches(":0").to_owned()
     }
 
+    fn from_mirror(&self, fields: SeenFields<'_>) -> String {
+        let port = self.port_name(PortId(fields.get(f::IN_PORT) as u32));
+        format!(
+            "dropping packet received on port {port}, which is reserved exclusively for mirroring"
+        )
+    }
+
+    /// Notes a copy that goes on with what a tracker says, and tells of it.
+    fn fork(
+        &mut self,
+        (table, zone, continuation): (TableId, u16, usize),
+        fields: SeenFields<'_>,
+    ) -> String {
+        self.forks.push(Fork {
+            key: FieldBits::read_words(fields.layout(), fields.words()),
+            zone,
+            continuation,
+            translation: self.translation.take(),
+        });
+        format!(
+            "A clone of the packet is forked to recirculate. The forked pipeline will be resumed \
+             at table {}.",
+            table.number()
+        )
+    }
+
     fn dead_bucket(&self, bucket: &Bucket) -> String {
         let port = bucket
             .watch_port
@@ -264,6 +318,9 @@ impl Observer for Narrator<'_> {
             self.set_output.clone = None;
         }
         self.examined.see(sight, fields);
+        if let Sight::Translates(translation) = sight {
+            self.translation = Some((*translation).clone());
+        }
         let (kind, text) = match *sight {
             Sight::Bridge(bridge) => {
                 let text = format!("bridge(\"{}\")", self.names.bridge_name(bridge));
@@ -275,7 +332,11 @@ impl Observer for Narrator<'_> {
                 to_controller,
             } => return self.table(nesting, table, rule, to_controller),
             Sight::Fragment(table) => return self.fragment(nesting, table),
-            Sight::Action(action) => return self.action(nesting, action, fields),
+            // The walk goes on in a table, which its line says.
+            Sight::Action(Action::Goto(_)) if std::mem::take(&mut self.skips_goto) => return,
+            Sight::Action(action) | Sight::Exec(action) => {
+                return self.action(nesting, action, fields);
+            }
             Sight::ActionSet => {
                 let text = "--. Executing action set:".to_owned();
                 return self.nodes.open_action_set(nesting, text);
@@ -293,14 +354,7 @@ impl Observer for Narrator<'_> {
                 Some(text) => (NodeKind::Detail, text),
                 None => return,
             },
-            Sight::FromMirror => {
-                let port = self.port_name(PortId(fields.get(f::IN_PORT) as u32));
-                let text = format!(
-                    "dropping packet received on port {port}, which is reserved exclusively for \
-                     mirroring"
-                );
-                (NodeKind::Error, text)
-            }
+            Sight::FromMirror => (NodeKind::Error, self.from_mirror(fields)),
             Sight::KeptApart => (
                 NodeKind::Warning,
                 "Flow is between protected ports, skipping output.".to_owned(),
@@ -344,19 +398,33 @@ impl Observer for Narrator<'_> {
             Sight::Chosen(Some(bucket)) => {
                 (NodeKind::Detail, format!("using bucket {}", bucket.id))
             }
+            Sight::Translates(translation) => (NodeKind::Action, print_translation(translation)),
+            Sight::Forked {
+                table,
+                zone,
+                continuation,
+            } => {
+                let text = self.fork((table, zone, continuation), fields);
+                (NodeKind::Detail, text)
+            }
+            Sight::Untracked => {
+                self.translation = None;
+                let text = "Sets the packet to an untracked state, and clears all the conntrack \
+                            fields.";
+                (NodeKind::Detail, text.to_owned())
+            }
             Sight::Chosen(None) => (NodeKind::Detail, "no live bucket".to_owned()),
             Sight::TtlExpired { of_label: true } => {
                 (NodeKind::Warning, "MPLS decrement TTL exception".to_owned())
             }
             Sight::TtlExpired { of_label: false } => {
-                let version = match fields.get(f::ETH_TYPE) {
-                    0x0800 => 4,
-                    _ => 6,
+                let version = if fields.get(f::ETH_TYPE) == 0x0800 {
+                    4
+                } else {
+                    6
                 };
-                (
-                    NodeKind::Warning,
-                    format!("IPv{version} decrement TTL exception"),
-                )
+                let text = format!("IPv{version} decrement TTL exception");
+                (NodeKind::Warning, text)
             }
         };
         self.nodes.say(nesting, kind, text);

@@ -83,8 +83,8 @@ fn a_trace_goes_on_where_another_stopped() {
     let expected = [
         "Flow: recirc_id=0x1,eth,sctp,in_port=1,",
         "    thaw",
-        "     -> Resuming from table 0",
-        "     -> Restoring actions: set_field:0x6->tun_id,output:NXM_NX_REG3[]",
+        "        Resuming from table 0",
+        "        Restoring actions: set_field:0x6->tun_id,output:NXM_NX_REG3[]",
         "Final flow: recirc_id=0x1,eth,sctp,reg3=0x3,tun_id=0x6,in_port=1,",
         "Megaflow: recirc_id=0x1,eth,ip,in_port=1,nw_frag=no",
         "Datapath actions: 3",

@@ -6,6 +6,7 @@ use super::RandomConfig;
 use super::broad::{self, Shape};
 use super::matches::is_later_fragment;
 use super::pool::draw_value;
+use super::tracking;
 use crate::action::{Action, FieldSlice};
 use crate::field::Field;
 use crate::rule::Match;
@@ -76,6 +77,11 @@ pub(super) fn draw_actions(
     let mut list = ActionList::new(config, matches);
     let later = (table + 1 < config.tables).then_some(table + 1..config.tables);
     while random.random_ratio(2, 5) {
+        if config.tracks && random.random_ratio(1, 3) {
+            list.actions
+                .extend(tracking::draw_action(random, config, table, &list.shape));
+            continue;
+        }
         if config.is_broad && random.random() {
             list.push_broad(random, table);
             continue;
@@ -95,6 +101,10 @@ pub(super) fn draw_actions(
         }
     }
     let end = random.random_range(0..20_u8);
+    if config.tracks && random.random_ratio(1, 3) {
+        list.actions
+            .extend(tracking::draw_action(random, config, table, &list.shape));
+    }
     let set = if config.is_broad {
         broad::draw_action_set(random, config, table, &list.shape)
     } else {
@@ -145,7 +155,7 @@ impl<'a> ActionList<'a> {
     }
 
     fn is_ip(&self) -> bool {
-        matches!(self.shape.eth_type, Some(0x0800 | 0x86dd))
+        self.shape.is_ip()
     }
 
     fn push_broad(&mut self, random: &mut Random, table: u8) {

@@ -8,6 +8,7 @@ use rand::Rng;
 use super::RandomConfig;
 use super::groups::GROUPS;
 use super::pool::draw_value;
+use super::tracking;
 use crate::action::{Action, FieldSlice, ReservedPort};
 use crate::field::{Field, prefix_mask};
 use crate::rule::Match;
@@ -102,7 +103,7 @@ impl Shape {
         matches!(self.eth_type, Some(0x8847 | 0x8848))
     }
 
-    fn is_ip(&self) -> bool {
+    pub(super) fn is_ip(&self) -> bool {
         matches!(self.eth_type, Some(0x0800 | 0x86dd))
     }
 }
@@ -354,6 +355,9 @@ pub(super) fn draw_action_set(
     }
     let is_last = table + 1 == config.tables;
     set.push(match random.random_range(0..6_u8) {
+        _ if config.tracks && inner.is_ip() && random.random_ratio(1, 3) => {
+            tracking::draw_end(random, config, &inner)
+        }
         0 if !is_last => Action::Group(random.random_range(1..=GROUPS)),
         1 => Action::Controller(u16::MAX),
         2 => Action::OutputReserved(ReservedPort::All),

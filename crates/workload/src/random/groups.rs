@@ -11,9 +11,12 @@ use rand::Rng;
 use rand::seq::SliceRandom;
 
 use super::RandomConfig;
+use super::broad::Shape;
 use super::pool::draw_value;
+use super::tracking;
 use crate::action::{Action, FieldSlice, ReservedPort, write_list};
 use crate::field::{Field, prefix_mask};
+use crate::rule::Match;
 use crate::seed::{Random, index_below, pick, stream};
 
 /// The last number of the groups used by rules, which start at 1.
@@ -160,6 +163,13 @@ fn draw_bucket(random: &mut Random, config: &RandomConfig, id: u32) -> Vec<Actio
         4 => actions.extend([Action::PushVlan(0x8100), Action::PushVlan(0x88a8)]),
         5 => actions.push(draw_ignored(random, config)),
         _ => {}
+    }
+    if config.tracks && random.random_ratio(1, 2) {
+        // In a set it is executed if nothing sends the packet.
+        // Nothing is known of a group's packets, and a switch does not ask.
+        let shape = Shape::of(&Match::ipv4(), None);
+        actions.push(tracking::draw_end(random, config, &shape));
+        return actions;
     }
     let ends = if random.random_ratio(1, 8) { 2 } else { 1 };
     for _ in 0..ends {

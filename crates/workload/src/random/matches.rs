@@ -4,6 +4,7 @@ use rand::Rng;
 
 use super::RandomConfig;
 use super::pool::draw_value;
+use super::tracking;
 use crate::field::{Field, prefix_mask};
 use crate::rule::Match;
 use crate::seed::{Random, pick, weighted_index};
@@ -37,10 +38,11 @@ const IPV4: Option<u16> = Some(0x0800);
 const IPV6: Option<u16> = Some(0x86dd);
 
 use Field::{
-    ArpOp, ArpSha, ArpSpa, ArpTha, ArpTpa, EthDst, EthSrc, IcmpCode, IcmpType, Icmpv6Code,
-    Icmpv6Type, InPort, IpDscp, IpDst, IpEcn, IpFragment, IpSrc, IpTtl, Ipv6Dst, Ipv6Label,
-    Ipv6Src, Metadata, MplsBottom, MplsLabel, MplsTc, MplsTtl, NdSll, NdTarget, NdTll, Register,
-    SctpDst, SctpSrc, TcpDst, TcpFlags, TcpSrc, UdpDst, UdpSrc, VlanTci,
+    ArpOp, ArpSha, ArpSpa, ArpTha, ArpTpa, CtIpDst, CtIpSrc, CtIpv6Dst, CtIpv6Src, CtLabel, CtMark,
+    CtPortDst, CtPortSrc, EthDst, EthSrc, IcmpCode, IcmpType, Icmpv6Code, Icmpv6Type, InPort,
+    IpDscp, IpDst, IpEcn, IpFragment, IpSrc, IpTtl, Ipv6Dst, Ipv6Label, Ipv6Src, Metadata,
+    MplsBottom, MplsLabel, MplsTc, MplsTtl, NdSll, NdTarget, NdTll, Register, SctpDst, SctpSrc,
+    TcpDst, TcpFlags, TcpSrc, UdpDst, UdpSrc, VlanTci,
 };
 
 /// Fields of every packet.
@@ -155,7 +157,13 @@ pub(super) fn draw_match(random: &mut Random, config: &RandomConfig) -> Match {
     let kinds: Vec<&Kind> = KINDS.iter().chain(broad).collect();
     let weights = kinds.iter().map(|kind| {
         let is_useful = kind.fields.is_empty() || kind.fields.iter().any(allows);
-        if is_useful { kind.weight } else { 0 }
+        // Only packets of IP have connections.
+        let is_rarer = config.tracks && !matches!(kind.eth_type, IPV4 | IPV6);
+        match (is_useful, is_rarer) {
+            (false, _) => 0,
+            (true, false) => kind.weight,
+            (true, true) => kind.weight.div_ceil(4),
+        }
     });
     let kind = kinds[weighted_index(random, weights)];
     let mut matches = Match::any();
@@ -178,6 +186,9 @@ pub(super) fn draw_match(random: &mut Random, config: &RandomConfig) -> Match {
         if !is_absent && random.random_ratio(1, 3) {
             matches = add_term(random, matches, *field, ports);
         }
+    }
+    if config.tracks {
+        matches = tracking::add_terms(random, matches, ports);
     }
     matches
 }
@@ -228,7 +239,7 @@ const fn whole_priority(mask: u128) -> u128 {
 }
 
 /// All bits, a prefix, or any bits, where the field allows it.
-fn draw_mask(random: &mut Random, field: Field) -> u128 {
+pub(super) fn draw_mask(random: &mut Random, field: Field) -> u128 {
     let is_maskable = matches!(
         field,
         Metadata
@@ -255,6 +266,14 @@ fn draw_mask(random: &mut Random, field: Field) -> u128 {
             | SctpSrc
             | SctpDst
             | Ipv6Label
+            | CtMark
+            | CtLabel
+            | CtIpSrc
+            | CtIpDst
+            | CtIpv6Src
+            | CtIpv6Dst
+            | CtPortSrc
+            | CtPortDst
     );
     let width = field.width_bits();
     match random.random_range(0..10_u8) {

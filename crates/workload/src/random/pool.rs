@@ -52,6 +52,13 @@ pub(super) const LABELS: [u32; 4] = [0, 3, 16, 0xfffff];
 /// Values of registers: small numbers, and values that moves copy into them.
 pub(super) const REGISTER: [u32; 8] = [0, 1, 2, 3, 0x0a00_0001, 0x0a00_0101, 80, u32::MAX];
 
+/// Labels of connections: nothing, everything, and bits at both ends.
+pub(super) const CT_LABELS: [u128; 5] = [0, 1, 5, 1 << 127, u128::MAX];
+/// Protocols of connections.
+pub(super) const CT_PROTOCOLS: [u8; 4] = [1, 6, 17, 58];
+/// Zones that rules name.
+pub(super) const ZONES: [u16; 3] = [0, 1, 2];
+
 /// A value of `field` for a rule or a rewrite.
 pub(super) fn draw_value(random: &mut Random, field: Field, ports: u32) -> u128 {
     match field {
@@ -85,7 +92,14 @@ pub(super) fn draw_value(random: &mut Random, field: Field, ports: u32) -> u128 
         Field::TcpFlags => (*pick(random, &TCP_FLAGS)).into(),
         Field::ArpOp => (*pick(random, &ARP_OPS) & 0xff).into(),
         Field::MplsLabel => (*pick(random, &LABELS)).into(),
-        Field::EthType | Field::IpProtocol | Field::IpFragment => {
+        Field::CtZone => (*pick(random, &ZONES)).into(),
+        Field::CtMark => (*pick(random, &REGISTER)).into(),
+        Field::CtLabel => *pick(random, &CT_LABELS),
+        Field::CtIpSrc | Field::CtIpDst => (*pick(random, &IPV4)).into(),
+        Field::CtIpv6Src | Field::CtIpv6Dst => *pick(random, &IPV6),
+        Field::CtIpProtocol => (*pick(random, &CT_PROTOCOLS)).into(),
+        Field::CtPortSrc | Field::CtPortDst => (*pick(random, &PORTS)).into(),
+        Field::EthType | Field::IpProtocol | Field::IpFragment | Field::CtState => {
             unreachable!("{field:?} is drawn with what needs it")
         }
     }

@@ -202,19 +202,24 @@ fn resubmit(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Action> {
         None | Some("") | Some("255") => None,
         Some(table) => Some(table_id(line, table)?),
     };
-    match parts.next() {
-        None | Some("") => {}
-        Some("ct") => return Err(line.unsupported(pair.key, "resubmit(...,ct)")),
-        Some(other) => return Err(line.syntax(other, "write resubmit(PORT,TABLE)")),
-    }
+    const FORM: &str = "write resubmit(PORT,TABLE) or resubmit(PORT,TABLE,ct)";
+    let with_tuple = match parts.next() {
+        None | Some("") => false,
+        Some("ct") => true,
+        Some(other) => return Err(line.syntax(other, FORM)),
+    };
     if let Some(other) = parts.next() {
-        return Err(line.syntax(other, "write resubmit(PORT,TABLE)"));
+        return Err(line.syntax(other, FORM));
     }
     if in_port.is_none() && table.is_none() {
         let what = "this would look up the same rule again; name a port or a table";
         return Err(line.syntax(pair.key, what));
     }
-    Ok(Action::Resubmit { in_port, table })
+    Ok(Action::Resubmit {
+        in_port,
+        table,
+        with_tuple,
+    })
 }
 
 /// Reads a table's number.

@@ -10,6 +10,7 @@ use std::fmt;
 use thalweg_packet::standard as f;
 use thalweg_packet::{FieldId, PortId};
 
+use super::tracking::tracking;
 use super::{Context, Out, PortSpelling, hexadecimal, port, text, value};
 use crate::action::{Action, Output, Subfield, Write};
 use crate::effect::PacketInReason;
@@ -150,18 +151,23 @@ fn action(out: Out<'_, '_>, action: &Action, context: Context<'_>) -> fmt::Resul
 /// Writes actions that continue processing elsewhere, and those without effect.
 fn control(out: Out<'_, '_>, action: &Action, context: Context<'_>) -> fmt::Result {
     match action {
-        Action::Resubmit { in_port, table } => {
+        Action::Resubmit {
+            in_port,
+            table,
+            with_tuple,
+        } => {
             let in_port = in_port.map(|port| u128::from(port.0));
-            if let (Some(in_port), None) = (in_port, table) {
+            if let (Some(in_port), None, false) = (in_port, table, with_tuple) {
                 out.write_str("resubmit:")?;
                 return port(out, in_port, context.ports);
             }
             out.write_str("resubmit(")?;
             in_port.map_or(Ok(()), |in_port| port(out, in_port, context.ports))?;
             match table {
-                Some(table) => write!(out, ",{})", table.number()),
-                None => out.write_str(",)"),
+                Some(table) => write!(out, ",{}", table.number())?,
+                None => out.write_str(",")?,
             }
+            out.write_str(if *with_tuple { ",ct)" } else { ")" })
         }
         Action::SetQueue(queue) => write!(out, "set_queue:{queue}"),
         Action::PopQueue => out.write_str("pop_queue"),
@@ -172,6 +178,8 @@ fn control(out: Out<'_, '_>, action: &Action, context: Context<'_>) -> fmt::Resu
         Action::Bundle(choice) => bundle(out, choice, context),
         Action::DebugRecirculation => out.write_str("debug_recirc"),
         Action::DebugSlow => out.write_str("debug_slow"),
+        Action::Track(asked) => tracking(out, asked, context),
+        Action::Untrack => out.write_str("ct_clear"),
         Action::Exit => out.write_str("exit"),
         Action::ClearActions => out.write_str("clear_actions"),
         Action::WriteMetadata { value, mask } => {
@@ -346,7 +354,7 @@ fn name_of(field: FieldId, context: Context<'_>) -> Option<&'static Name> {
     }
 }
 
-fn subfield(out: Out<'_, '_>, bits: &Subfield, context: Context<'_>) -> fmt::Result {
+pub(super) fn subfield(out: Out<'_, '_>, bits: &Subfield, context: Context<'_>) -> fmt::Result {
     let Some((name, offset)) = covering_name(bits, context) else {
         return write!(out, "{:?}", bits.slices);
     };

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use thalweg_packet::{FieldId, Layout};
 
 use super::datapath::Attributes;
+use super::tracking::print_request;
 use crate::effect::Effect;
 use crate::matching::Match;
 use crate::text::shape::Shape;
@@ -92,6 +93,8 @@ fn one(effect: &Effect, shape: Shape) -> Option<String> {
             let reason = reason.number();
             format!("userspace(pid=0,controller(reason={reason},max_len={max_len_bytes}))")
         }
+        Effect::Track(request) => print_request(request),
+        Effect::Untrack => "ct_clear".to_string(),
         Effect::Clone(nested) => format!("clone({})", list(nested, shape)),
         Effect::Recirculate(continuation) => format!("recirc({continuation:#x})"),
     })

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use thalweg_packet::FieldId;
 use thalweg_packet::standard as f;
 
-use super::{PortSpelling, hexadecimal, ipv4, ipv6, masked_ethernet, port, tcp_flags};
+use super::{PortSpelling, ct_state, hexadecimal, ipv4, ipv6, masked_ethernet, port, tcp_flags};
 use crate::matching::{Match, Term};
 use crate::text::fields::{self, Format, Name};
 use crate::text::shape::{
@@ -35,8 +35,19 @@ pub fn print_match(matching: &Match, ports: PortSpelling<'_>) -> String {
 
 /// The fields in Open vSwitch's print order; the word for EtherType and protocol follows the
 /// first.
-const ORDER: [FieldId; 37] = [
+const ORDER: [FieldId; 48] = [
     f::RECIRC_ID,
+    f::CT_STATE,
+    f::CT_ZONE,
+    f::CT_MARK,
+    f::CT_LABEL,
+    f::CT_NW_SRC,
+    f::CT_IPV6_SRC,
+    f::CT_NW_DST,
+    f::CT_IPV6_DST,
+    f::CT_NW_PROTO,
+    f::CT_TP_SRC,
+    f::CT_TP_DST,
     f::TUN_ID,
     f::TUN_SRC,
     f::TUN_DST,
@@ -75,6 +86,9 @@ const ORDER: [FieldId; 37] = [
     f::TP_DST,
 ];
 
+/// How many fields of [`ORDER`] come before the packet's type.
+const BEFORE_TYPE: usize = 12;
+
 /// Writes every condition, followed by a comma; `after_recirculation` stands where Open
 /// vSwitch prints the packet's type.
 pub(super) fn conditions(
@@ -83,15 +97,18 @@ pub(super) fn conditions(
     after_recirculation: &str,
     ports: PortSpelling<'_>,
 ) -> fmt::Result {
-    let first = matching.term(f::RECIRC_ID);
-    first.map_or(Ok(()), |term| condition(out, &term, ports))?;
+    for field in &ORDER[..BEFORE_TYPE] {
+        if let Some(term) = matching.term(*field) {
+            condition(out, &term, ports)?;
+        }
+    }
     out.push_str(after_recirculation);
     let (is_type_said, is_protocol_said) = shorthand(out, matching);
     let is_register = |term: &&Term| term.field >= f::REG0 && term.field <= f::register_field(15);
     for term in matching.terms().iter().filter(is_register) {
         condition(out, term, ports)?;
     }
-    for field in &ORDER[1..] {
+    for field in &ORDER[BEFORE_TYPE..] {
         let is_said =
             *field == f::ETH_TYPE && is_type_said || *field == f::IP_PROTO && is_protocol_said;
         if let Some(term) = matching.term(*field).filter(|_| !is_said) {
@@ -170,6 +187,7 @@ fn condition(out: &mut String, term: &Term, ports: PortSpelling<'_>) -> fmt::Res
         Format::Ipv4 => ipv4(out, value, mask)?,
         Format::Ipv6 => ipv6(out, value, mask)?,
         Format::TcpFlags => tcp_flags(out, value, mask)?,
+        Format::CtState => ct_state(out, value, mask)?,
         Format::Port if is_whole => port(out, value, ports)?,
         _ if field == f::ETH_TYPE => padded(out, value, mask, (4, is_whole))?,
         _ if field == f::IPV6_LABEL => padded(out, value, mask, (5, is_whole))?,

@@ -1,8 +1,9 @@
 //! Instructions and actions of OpenFlow, as actions of the pipeline.
 
+use thalweg_conntrack::Alg;
 use thalweg_openflow::action::{self as of_action, Instructions};
 use thalweg_openflow::message::port::PortNumber;
-use thalweg_openflow::{self as of, ErrorCode, Refusal, Value, refuse};
+use thalweg_openflow::{self as of, ErrorCode, Needs, Refusal, Value, refuse};
 use thalweg_packet::PortId;
 use thalweg_packet::standard as f;
 use thalweg_pipeline::{
@@ -13,6 +14,7 @@ use thalweg_pipeline::{
 use super::fields::{needs_more, pieces_for_action, subfield};
 use super::matching::{ones, port_id, to_piece};
 use super::shape::Shape;
+use super::tracking;
 
 /// How deep lists may nest.
 const MAX_NESTING: usize = 16;
@@ -142,8 +144,9 @@ impl Reader {
             Of::Resubmit {
                 port,
                 table,
-                with_ct: false,
+                with_ct,
             } => Action::Resubmit {
+                with_tuple: *with_ct,
                 in_port: (*port != PortNumber::IN_PORT).then(|| port_id(*port)),
                 table: table
                     .filter(|table| *table != 0xff)
@@ -173,6 +176,8 @@ impl Reader {
                 destination: self.written(*destination)?,
             })),
             Of::Bundle(bundle) => self.bundle(bundle)?,
+            Of::Ct(asked) => self.tracking(asked, depth)?,
+            Of::CtClear => Action::Untrack,
             Of::DebugRecirc => Action::DebugRecirculation,
             Of::DebugSlow => Action::DebugSlow,
             Of::Enqueue { port, queue } => Action::Output(Output::Enqueue {
@@ -218,6 +223,27 @@ impl Reader {
                 write(&writes)
             }
         })
+    }
+
+    fn tracking(&mut self, asked: &of_action::Ct, depth: usize) -> Result<Action, Refusal> {
+        let mut tracking = tracking::without_actions(asked, subfield)?;
+        let needs = match tracking.alg {
+            None => Needs::Ip,
+            Some(Alg::Ftp) => Needs::Tcp,
+            Some(Alg::Tftp) => Needs::Udp,
+        };
+        if self.shape.as_ref().is_some_and(|shape| !shape.has(needs)) {
+            let what = "ct needs a match on IP, and its alg one on TCP or UDP";
+            return Err(refuse(ErrorCode::OFPBAC_MATCH_INCONSISTENT, what));
+        }
+        let mut exec = &asked.actions[..];
+        if let [of_action::Action::Nat(nat), rest @ ..] = exec {
+            (tracking.translation, exec) = (Some(tracking::translation(nat)), rest);
+        }
+        let outside = self.shape;
+        tracking.exec = self.list(exec, depth + 1)?.into();
+        self.shape = outside;
+        Ok(Action::Track(Box::new(tracking)))
     }
 
     fn bundle(&self, asked: &of_action::Bundle) -> Result<Action, Refusal> {

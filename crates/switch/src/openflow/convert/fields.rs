@@ -36,11 +36,22 @@ type Row = (of::FieldId, Piece);
 /// The fields that are one run of bits; where several of OpenFlow's are the same bits, the
 /// first that the packet has is the one to print.
 #[rustfmt::skip]
-static ROWS: [Row; 48] = [
+static ROWS: [Row; 59] = [
     (of::FieldId::RECIRC_ID, piece(f::RECIRC_ID, 0, 0, 32)),
     (of::FieldId::TUN_ID, piece(f::TUN_ID, 0, 0, 64)),
     (of::FieldId::TUN_SRC, piece(f::TUN_SRC, 0, 0, 32)),
     (of::FieldId::TUN_DST, piece(f::TUN_DST, 0, 0, 32)),
+    (of::FieldId::CT_STATE, piece(f::CT_STATE, 0, 0, 8)),
+    (of::FieldId::CT_ZONE, piece(f::CT_ZONE, 0, 0, 16)),
+    (of::FieldId::CT_MARK, piece(f::CT_MARK, 0, 0, 32)),
+    (of::FieldId::CT_LABEL, piece(f::CT_LABEL, 0, 0, 128)),
+    (of::FieldId::CT_NW_SRC, piece(f::CT_NW_SRC, 0, 0, 32)),
+    (of::FieldId::CT_NW_DST, piece(f::CT_NW_DST, 0, 0, 32)),
+    (of::FieldId::CT_IPV6_SRC, piece(f::CT_IPV6_SRC, 0, 0, 128)),
+    (of::FieldId::CT_IPV6_DST, piece(f::CT_IPV6_DST, 0, 0, 128)),
+    (of::FieldId::CT_NW_PROTO, piece(f::CT_NW_PROTO, 0, 0, 8)),
+    (of::FieldId::CT_TP_SRC, piece(f::CT_TP_SRC, 0, 0, 16)),
+    (of::FieldId::CT_TP_DST, piece(f::CT_TP_DST, 0, 0, 16)),
     (of::FieldId::METADATA, piece(f::METADATA, 0, 0, 64)),
     (of::FieldId::IN_PORT_OXM, piece(f::IN_PORT, 0, 0, 32)),
     (of::FieldId::IN_PORT, piece(f::IN_PORT, 0, 0, 16)),

@@ -118,8 +118,10 @@ fn condition(term: &Term, shape: &Shape) -> Option<Condition> {
         });
     }
     let mask = from_piece(term.mask, &piece);
-    // `nw_tos` names six of its eight bits.
-    let is_whole = mask == from_piece(ones(piece.width_bits + piece.offset), &piece);
+    // `nw_tos` names six of its eight bits. A mask of all that is known of `ct_state` is
+    // told as one, as Open vSwitch does.
+    let is_whole = field != of::FieldId::CT_STATE
+        && mask == from_piece(ones(piece.width_bits + piece.offset), &piece);
     Some(Condition {
         field,
         value: Value::from_number(from_piece(term.value, &piece), bytes),

@@ -6,11 +6,12 @@ use thalweg_openflow::message::port::PortNumber;
 use thalweg_openflow::{self as of, Needs, Value};
 use thalweg_packet::PortId;
 use thalweg_packet::standard as f;
-use thalweg_pipeline::{Action, Match, Output, Write};
+use thalweg_pipeline::{Action, Match, Output, Tracking, Write, Zone};
 
 use super::fields::{name_of, of_subfield};
 use super::matching::{from_piece, ones, port_number};
 use super::shape::Shape;
+use super::tracking;
 
 /// What a rule does, with the length that its outputs to ports were sent with.
 pub(in crate::openflow) fn instructions(
@@ -143,10 +144,14 @@ fn tell(action: &Action, shape: &mut Shape) -> of_action::Action {
         Action::PopMpls(ether_type) => Of::PopMpls(*ether_type),
         Action::DecTtl => Of::DecTtl(None),
         Action::DecMplsTtl => Of::DecMplsTtl,
-        Action::Resubmit { in_port, table } => Of::Resubmit {
+        Action::Resubmit {
+            in_port,
+            table,
+            with_tuple,
+        } => Of::Resubmit {
             port: in_port.map_or(PortNumber::IN_PORT, port_number),
             table: table.map(|table| table.number()),
-            with_ct: false,
+            with_ct: *with_tuple,
         },
         Action::Clone(nested) => Of::Clone(list(nested, &mut shape.clone())),
         Action::Note(bytes) => Of::Note(Bytes::copy_from_slice(bytes)),
@@ -182,6 +187,8 @@ fn tell(action: &Action, shape: &mut Shape) -> of_action::Action {
                 destination: destination.flatten(),
             }))
         }
+        Action::Track(tracking) => tell_tracking(tracking, shape),
+        Action::Untrack => Of::CtClear,
         Action::DebugRecirculation => Of::DebugRecirc,
         Action::DebugSlow => Of::DebugSlow,
         Action::WriteMetadata { .. }
@@ -189,6 +196,19 @@ fn tell(action: &Action, shape: &mut Shape) -> of_action::Action {
         | Action::ClearActions
         | Action::Goto(_) => untold(action),
     }
+}
+
+/// A `ct`; its zone is a note if OpenFlow cannot say it.
+fn tell_tracking(asked: &Tracking, shape: &Shape) -> of_action::Action {
+    let zone = match &asked.zone {
+        Zone::Number(zone) => of_action::CtZone::Number(*zone),
+        Zone::Field(bits) => match of_subfield(bits, shape) {
+            Some(bits) => of_action::CtZone::Field(bits),
+            None => return untold(&Action::Track(Box::new(asked.clone()))),
+        },
+    };
+    let exec = list(&asked.exec, &mut shape.clone());
+    of_action::Action::Ct(Box::new(tracking::told(asked, zone, exec)))
 }
 
 /// What no action of OpenFlow says: a note with its text.

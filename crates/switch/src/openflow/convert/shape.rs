@@ -66,7 +66,9 @@ impl Shape {
             Needs::Nd => is_nd(135) || is_nd(136),
             Needs::NdSolicit => is_nd(135),
             Needs::NdAdvert => is_nd(136),
-            Needs::Nsh | Needs::Ct => false,
+            Needs::Nsh => false,
+            // What a tracker said of other packets is zero.
+            Needs::Ct => true,
         }
     }
 

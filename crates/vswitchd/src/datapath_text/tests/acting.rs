@@ -242,6 +242,7 @@ fn the_controller_is_told_who_sends() {
     };
     let sender = Sender {
         table: TableId(4),
+        has_connection: true,
         cookie: Some(0x1f),
         fields: Box::default(),
         continuation: None,
