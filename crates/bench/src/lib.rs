@@ -4,6 +4,7 @@ mod attack;
 mod behavior;
 mod classify;
 mod clock;
+mod conntrack;
 mod end_to_end;
 mod forward;
 mod load;
@@ -27,6 +28,8 @@ pub enum Command {
     Behavior(behavior::Arguments),
     /// The cost of a lookup, by classifier, set of rules and traffic
     Classify(classify::Arguments),
+    /// The cost of tracking connections: of a packet, of a connection, and of its end
+    Conntrack(conntrack::Arguments),
     /// The cost of forwarding a packet, by what the caches have of it
     Forward(forward::Arguments),
     /// The cost of reading and inserting many rules, in time and in memory
@@ -45,6 +48,7 @@ pub fn execute(command: &Command, console: &Console) -> Result<()> {
     match command {
         Command::Behavior(arguments) => behavior::execute(arguments, console),
         Command::Classify(arguments) => classify::execute(arguments, console),
+        Command::Conntrack(arguments) => conntrack::execute(arguments, console),
         Command::Forward(arguments) => forward::execute(arguments, console),
         Command::Load(arguments) => load::execute(arguments, console),
         Command::Openflow(arguments) => openflow::execute(arguments, console),

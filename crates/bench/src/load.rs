@@ -273,7 +273,7 @@ fn mask_count(change: &Change) -> usize {
 }
 
 /// Bytes of memory that the process uses now; `None` where the system does not say.
-fn resident_bytes() -> Option<usize> {
+pub(super) fn resident_bytes() -> Option<usize> {
     let text = fs::read_to_string("/proc/self/statm").ok()?;
     let pages: usize = text.split_whitespace().nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size())
