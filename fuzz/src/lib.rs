@@ -23,7 +23,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 18] = [
+pub const TARGETS: [Target; 19] = [
     Target {
         name: "capture",
         run: targets::capture::run,
@@ -39,6 +39,10 @@ pub const TARGETS: [Target; 18] = [
     Target {
         name: "config",
         run: targets::config::run,
+    },
+    Target {
+        name: "conntrack",
+        run: targets::conntrack::run,
     },
     Target {
         name: "forward",

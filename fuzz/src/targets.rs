@@ -4,6 +4,7 @@ pub mod capture;
 pub mod changes;
 pub mod classbench;
 pub mod config;
+pub mod conntrack;
 pub mod forward;
 pub mod frame;
 pub mod openflow;

@@ -1,0 +1,4 @@
+//! The target `conntrack` under libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| thalweg_fuzz::targets::conntrack::run(input));
