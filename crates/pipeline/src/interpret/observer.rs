@@ -78,6 +78,8 @@ pub enum Sight<'a> {
     NoSuchPort,
     /// A group that does not exist.
     NoSuchGroup(GroupId),
+    /// A resubmit with the connection's tuple is left out: there is none, or the packet is not IP.
+    NoTuple,
     /// It executes an action of an `exec` next, which writes into the connection.
     Exec(&'a Action),
     /// The tracker is asked to translate addresses.

@@ -67,6 +67,12 @@ impl<O: Observer> Walk<'_, O> {
         self.untrack(false);
     }
 
+    /// Whether a tracker knows the tuple of the connection's first packet, and the packet is IP.
+    pub(super) fn has_tuple(&mut self) -> bool {
+        self.state.read(f::CT_NW_PROTO) != 0
+            && (self.state.read(f::PRESENT_IPV4) | self.state.read(f::PRESENT_IPV6)) != 0
+    }
+
     /// Looks up with the tuple of the connection's first packet in the place of the packet's own,
     /// and the other way round (`tuple_swap` in Open vSwitch).
     pub(super) fn look_up_tuple(&mut self, table: TableId, in_port: Option<PortId>) -> Outcome {

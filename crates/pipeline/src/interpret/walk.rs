@@ -638,6 +638,10 @@ impl<'a, O: Observer> Walk<'a, O> {
                 table: to,
                 with_tuple,
             } => {
+                if *with_tuple && !self.has_tuple() {
+                    self.tell(Sight::NoTuple);
+                    return Next::Continue;
+                }
                 self.shows_tuple = *with_tuple;
                 return Next::Resubmit {
                     in_port: *in_port,

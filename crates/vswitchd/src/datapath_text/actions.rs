@@ -164,10 +164,8 @@ impl ActionWriter<'_> {
                 commit.commit();
                 commit.texts.push(print_request(request));
             }
-            Effect::Untrack => {
-                commit.commit();
-                commit.texts.push("ct_clear".to_owned());
-            }
+            // Open vSwitch does not first write what is left to write.
+            Effect::Untrack => commit.texts.push("ct_clear".to_owned()),
             Effect::Slow => commit.is_slow = true,
             Effect::Clone(_) | Effect::Learn { .. } | Effect::Drop { .. } => {}
         }

@@ -15,6 +15,9 @@ use super::names::TraceNames;
 use super::nodes::{NodeKind, Nodes};
 use crate::datapath_text::FieldBits;
 
+/// Said of a resubmit with the tuple of a connection that there is not.
+const NO_TUPLE: &str = "resubmit(ct) with non-tracked or non-IP packet!";
+
 /// Collects the lines of a trace.
 pub(super) struct Narrator<'a> {
     pub(super) pipeline: &'a Pipeline,
@@ -333,7 +336,10 @@ impl Observer for Narrator<'_> {
             } => return self.table(nesting, table, rule, to_controller),
             Sight::Fragment(table) => return self.fragment(nesting, table),
             // The walk goes on in a table, which its line says.
-            Sight::Action(Action::Goto(_)) if std::mem::take(&mut self.skips_goto) => return,
+            Sight::Action(action) if self.skips_goto => {
+                self.skips_goto = !matches!(action, Action::Goto(_));
+                return;
+            }
             Sight::Action(action) | Sight::Exec(action) => {
                 return self.action(nesting, action, fields);
             }
@@ -367,7 +373,7 @@ impl Observer for Narrator<'_> {
             Sight::ActionSetIs(set) => (NodeKind::Detail, self.action_set("is", set, fields)),
             Sight::ActionSetWas(set) => (NodeKind::Detail, self.action_set("was", set, fields)),
             Sight::Written(bits) => (NodeKind::Detail, self.written(bits, fields)),
-            Sight::EmptyStack => (NodeKind::Error, "stack underflow".to_owned()),
+            Sight::EmptyStack => (NodeKind::Error, "stack underflow".into()),
             Sight::NotWritten(_) if self.field_set.is_empty() => return,
             Sight::NotWritten(_) => {
                 let field = &self.field_set;
@@ -389,6 +395,7 @@ impl Observer for Narrator<'_> {
                 let text = format!("output_trunc does not support patch port {spelt}");
                 (NodeKind::Error, text)
             }
+            Sight::NoTuple => (NodeKind::Error, NO_TUPLE.to_owned()),
             Sight::NoSuchPort => (NodeKind::Warning, "Nonexistent output port".to_owned()),
             Sight::NoSuchGroup(group) => {
                 let text = format!("output to nonexistent group {}", group.number());
