@@ -33,6 +33,11 @@ impl Connections {
         }
     }
 
+    /// The chance that the tracker was made with.
+    pub fn seed(&self) -> u64 {
+        self.config.seed
+    }
+
     /// The tracker.
     pub fn tracker(&self) -> &Tracker {
         self.tracker.get_or_init(|| Tracker::new(self.config))

@@ -23,6 +23,7 @@
 //!    the next change waits for that.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ use thalweg_datapath::{Datapath, Gate, Index, Work};
 use thalweg_io::PortStatus;
 use thalweg_packet::{Instant, PacketPool, PortId};
 use thalweg_pipeline::{
-    Change, ChangeError, MacMove, Operation, Outbox, Pipeline, PortState, Walker,
+    Change, ChangeError, Connections, MacMove, Operation, Outbox, Pipeline, PortState, Walker,
 };
 
 use crate::clock::Clock;
@@ -266,7 +267,7 @@ impl Switch {
             exchanges: (0..config.workers).map(|_| exchange()).collect(),
             doorbells: doorbells.collect::<Result<_, _>>()?,
             node: node.map(Mutex::new),
-            connections: Arc::default(),
+            connections: Arc::new(connections()),
         });
         // One for a change being repaired, two for the next.
         let (answers_in, answers) = bounded(3 * config.workers);
@@ -329,7 +330,7 @@ impl Switch {
         let shared = self.shared.clone();
         let mut outbox = Outbox::with_connections(pool, self.shared.connections.clone());
         // Workers draw different numbers.
-        outbox.chance = config.datapath.seed ^ (number as u64) << 32;
+        outbox.chance = self.shared.connections.seed() ^ (number as u64) << 32;
         let routes = self.routes.clone();
         let duty = RuleDuty::new(number, shared, channels, routes, datapath, outbox);
         let worker = Worker::new(duty, ports);
@@ -417,6 +418,15 @@ impl Switch {
     pub(crate) fn collect_packet_ins(&mut self) -> Vec<PacketIn> {
         self.packet_ins.try_iter().collect()
     }
+}
+
+/// No connections. Senders must know neither which of them share a place in the table nor what
+/// is drawn at random, so the seed is the system's chance and not the run's.
+fn connections() -> Connections {
+    Connections::new(thalweg_conntrack::Config {
+        seed: RandomState::new().hash_one(0),
+        ..Default::default()
+    })
 }
 
 /// The doorbell of a worker.

@@ -333,7 +333,7 @@ impl Switch {
         let pool = PacketPool::with_capacity(0, 0);
         let mut outbox = Outbox::with_connections(pool, self.shared.connections.clone());
         (outbox.grows, outbox.now) = (true, now);
-        outbox.chance = now.as_nanos();
+        outbox.chance = self.shared.connections.seed() ^ now.as_nanos();
         outbox
     }
 
