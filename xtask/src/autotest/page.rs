@@ -7,7 +7,7 @@ use super::suite::{Group, Outcome};
 
 /// What a test needs that the daemon does not have, by what its text says; the first that
 /// occurs is the reason.
-const REASONS: [(&str, &str); 51] = [
+const REASONS: [(&str, &str); 46] = [
     ("bashcomp", "the completion scripts are in no package"),
     ("bfd", "BFD: later work"),
     ("cfm", "CFM: later work"),
@@ -31,9 +31,6 @@ const REASONS: [(&str, &str); 51] = [
     ("type=lisp", "tunnels: later work"),
     ("type=srv6", "tunnels: later work"),
     ("type=bareudp", "tunnels: later work"),
-    ("ct(", "connection tracking: later work"),
-    ("ct_clear", "connection tracking: later work"),
-    ("ct_state", "connection tracking: later work"),
     ("learn(", "the action `learn`: later work"),
     ("conjunction(", "conjunctive matches: later work"),
     ("meter", "meters: later work"),
@@ -43,8 +40,6 @@ const REASONS: [(&str, &str); 51] = [
         "check_pkt_larger",
         "the action `check_pkt_larger`: later work",
     ),
-    ("ct_nw_src", "connection tracking: later work"),
-    ("ct-flush", "connection tracking: later work"),
     ("tun_metadata", "tunnels: later work"),
     ("pkt_mark", "the field `pkt_mark`: later work"),
     ("PKT_MARK", "the field `pkt_mark`: later work"),
