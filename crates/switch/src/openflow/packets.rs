@@ -306,8 +306,9 @@ fn fields_of(metadata: &Match) -> Result<Vec<(thalweg_packet::FieldId, u128)>, R
     };
     let matching = convert::matching::matching(&rest)?;
     let terms = matching.terms().iter();
-    // The packet itself has its EtherType.
-    let terms = terms.filter(|term| term.field != f::ETH_TYPE);
+    // Beside fields of a connection there is the EtherType that their reader needs.
+    let is_tracked = matching.term(f::CT_STATE).is_some();
+    let terms = terms.filter(|term| !is_tracked || term.field != f::ETH_TYPE);
     Ok(terms.map(|term| (term.field, term.value)).collect())
 }
 
