@@ -134,7 +134,9 @@ def try_alone(daemon: Daemon, entries: dict[str, list[str]]) -> str:
     call("ovs-appctl", "vlog/disable-rate-limit", "connmgr")
     call("ovs-vsctl", "--timeout=60", "add-br", "br-try",
          "--", "set", "Bridge", "br-try", "fail_mode=secure")
-    taken = {kind: sum(is_taken(kind, text) for text in texts) for kind, texts in entries.items()}
+    # Entries send to groups.
+    taken = {kind: sum(is_taken(kind, text) for text in entries[kind])
+             for kind in ("group", "flow")}
     reasons = refusals(daemon)
     count = {kind: len(texts) for kind, texts in entries.items()}
     refused = sum(count.values()) - sum(taken.values())
