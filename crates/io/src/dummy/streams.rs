@@ -143,6 +143,10 @@ impl Streams {
         let Ok(length) = u16::try_from(packet.len()) else {
             return false;
         };
+        if self.peers.is_empty() {
+            // One may wait already.
+            self.tend();
+        }
         let mut is_sent = true;
         for peer in &mut self.peers {
             // Invariant 1.

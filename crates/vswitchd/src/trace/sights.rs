@@ -256,7 +256,7 @@ impl<'a> Narrator<'a> {
         text.trim_end_matches(":0").to_owned()
     }
 
-    fn from_mirror(&self, fields: SeenFields<'_>) -> String {
+    fn mirror_refusal(&self, fields: SeenFields<'_>) -> String {
         let port = self.port_name(PortId(fields.get(f::IN_PORT) as u32));
         format!(
             "dropping packet received on port {port}, which is reserved exclusively for mirroring"
@@ -360,7 +360,7 @@ impl Observer for Narrator<'_> {
                 Some(text) => (NodeKind::Detail, text),
                 None => return,
             },
-            Sight::FromMirror => (NodeKind::Error, self.from_mirror(fields)),
+            Sight::FromMirror => (NodeKind::Error, self.mirror_refusal(fields)),
             Sight::KeptApart => (
                 NodeKind::Warning,
                 "Flow is between protected ports, skipping output.".to_owned(),
