@@ -46,32 +46,27 @@ mod tftp;
 
 use std::net::Ipv6Addr;
 
-use crate::{Alg, Endpoint, Tuple, protocol};
+use crate::{Alg, Endpoint, Tuple};
 
-pub use self::rewrite::{
+pub(crate) use self::rewrite::{
     AnnouncedText, Rewritten, TextForm, replace_payload, rewrite_announcement,
 };
-pub use self::sequence::{SequenceShift, ShiftError, ShiftPlace};
-
-/// The port of FTP's control connections (RFC 959 section 8).
-pub const FTP_PORT: u16 = 21;
-/// The port that TFTP's requests go to (RFC 1350 section 4).
-pub const TFTP_PORT: u16 = 69;
+pub(crate) use self::sequence::{SequenceShift, ShiftPlace};
 
 /// A packet of a control connection.
 #[derive(Clone, Copy, Debug)]
-pub struct ControlPacket<'a> {
+pub(crate) struct ControlPacket<'a> {
     /// The connection's first direction, before translation.
-    pub original: &'a Tuple,
+    pub(crate) original: &'a Tuple,
     /// The direction of replies, before they are translated back.
-    pub reply: &'a Tuple,
+    pub(crate) reply: &'a Tuple,
     /// Whether the packet is a reply.
-    pub is_reply: bool,
+    pub(crate) is_reply: bool,
 }
 
 /// One end of a control connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum ControlPeer {
+pub(crate) enum ControlPeer {
     /// The sender of its first packet: the client.
     Original,
     /// The other: the server.
@@ -88,28 +83,28 @@ pub enum ControlPeer {
 ///   destination          `destination`         `listener`
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct ExpectedConnection {
+pub(crate) struct ExpectedConnection {
     /// The end of the control connection that will open it.
-    pub opener: ControlPeer,
+    pub(crate) opener: ControlPeer,
     /// The address that the first packet comes from; its port is unknown.
-    pub source: Ipv6Addr,
+    pub(crate) source: Ipv6Addr,
     /// The address that the listener knows the opener by.
-    pub source_seen: Ipv6Addr,
+    pub(crate) source_seen: Ipv6Addr,
     /// Where the first packet goes, unless the payload is rewritten to say otherwise.
-    pub destination: Endpoint,
+    pub(crate) destination: Endpoint,
     /// Where the listener listens.
-    pub listener: Endpoint,
+    pub(crate) listener: Endpoint,
     /// The IP protocol.
-    pub protocol: u8,
+    pub(crate) protocol: u8,
     /// The zone.
-    pub zone: u16,
+    pub(crate) zone: u16,
     /// Whether it is IPv6.
     pub is_ipv6: bool,
 }
 
 impl ExpectedConnection {
     /// The tuple of its first packet, before translation; the source port is 0 for any.
-    pub fn tuple(&self) -> Tuple {
+    pub(crate) fn tuple(&self) -> Tuple {
         Tuple {
             source: Endpoint {
                 address: self.source,
@@ -124,30 +119,30 @@ impl ExpectedConnection {
     }
 
     /// What the destination becomes, if it is translated.
-    pub fn new_destination(&self) -> Option<Endpoint> {
+    pub(crate) fn new_destination(&self) -> Option<Endpoint> {
         (self.listener != self.destination).then_some(self.listener)
     }
 
     /// What the source's address becomes, if it is translated.
-    pub fn new_source(&self) -> Option<Ipv6Addr> {
+    pub(crate) fn new_source(&self) -> Option<Ipv6Addr> {
         (self.source_seen != self.source).then_some(self.source_seen)
     }
 }
 
 /// What a payload announces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Announcement {
+pub(crate) struct Announcement {
     /// The connection to expect.
-    pub expected: ExpectedConnection,
+    pub(crate) expected: ExpectedConnection,
     /// Where the payload names the listener; `None` for TFTP, whose headers name it.
     ///
     /// With translation it must name `expected.destination`.
-    pub text: Option<AnnouncedText>,
+    pub(crate) text: Option<AnnouncedText>,
 }
 
 /// Why an announcement does not count.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum AnnouncementError {
+pub(crate) enum AnnouncementError {
     /// The command or reply is malformed. The packet is invalid.
     Malformed,
     /// It names a host other than the sender. The packet is invalid.
@@ -158,26 +153,8 @@ pub enum AnnouncementError {
 
 impl AnnouncementError {
     /// Whether the packet becomes invalid.
-    pub const fn is_invalid(self) -> bool {
+    pub(crate) const fn is_invalid(self) -> bool {
         !matches!(self, AnnouncementError::Unfinished)
-    }
-}
-
-impl Alg {
-    /// Whether packets of this protocol and these ports may announce connections.
-    ///
-    /// `port` is the control port, by default [`FTP_PORT`] or [`TFTP_PORT`].
-    pub fn is_control(self, tuple: &Tuple, port: Option<u16>) -> bool {
-        let (source, destination) = (tuple.source.port, tuple.destination.port);
-        match self {
-            Alg::Ftp => {
-                let port = port.unwrap_or(FTP_PORT);
-                tuple.protocol == protocol::TCP && (source == port || destination == port)
-            }
-            Alg::Tftp => {
-                tuple.protocol == protocol::UDP && destination == port.unwrap_or(TFTP_PORT)
-            }
-        }
     }
 }
 
@@ -185,7 +162,7 @@ impl Alg {
 ///
 /// # Errors
 /// If the payload begins an announcement that does not count.
-pub fn announced(
+pub(crate) fn announced(
     alg: Alg,
     payload: &[u8],
     packet: ControlPacket<'_>,

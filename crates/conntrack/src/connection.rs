@@ -6,10 +6,11 @@
 
 use thalweg_packet::Instant;
 
+use crate::alg::SequenceShift;
 use crate::entry::{ConnectionEntry, OtherState, ProtocolState, Status};
 use crate::tcp::{Judgement, Peers, Segment};
 use crate::timeout::{Policies, Timeout};
-use crate::{Alg, CtState, SequenceShift, TrackRequest, Tuple};
+use crate::{Alg, CtState, TrackRequest, Tuple};
 
 /// One connection.
 #[derive(Clone, PartialEq, Eq, Debug)]

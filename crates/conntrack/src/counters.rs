@@ -14,6 +14,13 @@ macro_rules! events {
             $($(#[$doc])* pub $field: u64,)*
         }
 
+        impl Counters {
+            /// The counters by name, in the order of the fields.
+            pub fn each(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($field), self.$field)),*].into_iter()
+            }
+        }
+
         /// The counters as all workers add to them.
         #[derive(Debug, Default)]
         pub(crate) struct Tally { $($field: AtomicU64,)* }

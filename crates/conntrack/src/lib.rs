@@ -34,11 +34,6 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
-pub use alg::{
-    AnnouncedText, Announcement, AnnouncementError, ControlPacket, ControlPeer, ExpectedConnection,
-    FTP_PORT, Rewritten, SequenceShift, ShiftError, ShiftPlace, TFTP_PORT, TextForm, announced,
-    replace_payload, rewrite_announcement,
-};
 pub use counters::Counters;
 pub use entry::{
     ConnectionEntry, OtherState, ProtocolState, Status, TcpPeer, TcpPeerFlags, TcpState,

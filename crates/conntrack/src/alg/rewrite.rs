@@ -8,22 +8,22 @@ use crate::Endpoint;
 
 /// Where a payload names an address and a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AnnouncedText {
+pub(crate) struct AnnouncedText {
     /// The first byte of the text, from the beginning of the payload.
-    pub start: usize,
+    pub(crate) start: usize,
     /// The byte behind its last.
-    pub end: usize,
+    pub(crate) end: usize,
     /// How it is written.
-    pub form: TextForm,
+    pub(crate) form: TextForm,
     /// The address that it names now, if it names one.
-    pub address: Option<Ipv6Addr>,
+    pub(crate) address: Option<Ipv6Addr>,
     /// The port that it names now.
-    pub port: u16,
+    pub(crate) port: u16,
 }
 
 /// How an announcement writes address and port.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum TextForm {
+pub(crate) enum TextForm {
     /// `h1,h2,h3,h4,p1,p2` (RFC 959 section 4.1.2).
     Commas,
     /// `address|port` with a delimiter in place of `|` (RFC 2428 section 2).
@@ -37,20 +37,20 @@ pub enum TextForm {
 
 /// A payload with another address or port.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Rewritten {
+pub(crate) struct Rewritten {
     /// The new payload.
-    pub payload: Vec<u8>,
+    pub(crate) payload: Vec<u8>,
     /// By how many bytes it is longer; negative if shorter.
-    pub shift: i32,
+    pub(crate) shift: i32,
     /// Where the replaced text ended in the old payload.
-    pub text_end: usize,
+    pub(crate) text_end: usize,
 }
 
 /// The payload with `to` in place of the announced address and port.
 ///
 /// Returns `None` if nothing changes: the text names `to` already, `text` is not of this
 /// payload, or an IPv6 address cannot be written in its form.
-pub fn rewrite_announcement(
+pub(crate) fn rewrite_announcement(
     payload: &[u8],
     text: &AnnouncedText,
     to: Endpoint,
@@ -95,7 +95,7 @@ fn written(text: &AnnouncedText, to: Endpoint) -> String {
 /// `ip_at` and `tcp_at` are where the headers start; `is_ipv6` says which IP it is. A wrong
 /// checksum of TCP is as wrong afterwards. Padding stays behind the packet. Returns whether
 /// the frame was changed: not if it is no whole TCP segment, or would become too long for IP.
-pub fn replace_payload(
+pub(crate) fn replace_payload(
     frame: &mut Vec<u8>,
     ip_at: usize,
     tcp_at: usize,

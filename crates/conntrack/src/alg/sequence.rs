@@ -42,14 +42,14 @@ const ACK: u8 = 0x10;
 
 /// The rewritings of both directions of one TCP connection.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct SequenceShift {
+pub(crate) struct SequenceShift {
     /// By sender: of original packets, of replies.
     senders: [Rewritings; 2],
 }
 
 /// Where a segment lies among the rewritings of its sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ShiftPlace {
+pub(crate) enum ShiftPlace {
     /// Beside all of them: its sequence number grows by this.
     Beside(i32),
     /// It begins with a command that was rewritten, and must be rewritten again.
@@ -60,7 +60,7 @@ pub enum ShiftPlace {
 
 /// Why a segment cannot have fitting numbers; the caller drops it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ShiftError {
+pub(crate) enum ShiftError {
     /// It has a part of a command that was rewritten.
     Torn,
     /// It is rewritten before one that its sender sent later, whose numbers are settled.
@@ -88,13 +88,6 @@ struct Rewriting {
 }
 
 impl SequenceShift {
-    /// Whether no number has to change.
-    pub fn is_idle(&self) -> bool {
-        self.senders
-            .iter()
-            .all(|sender| sender.count == 0 && sender.base == 0)
-    }
-
     /// Remembers that the payload of a segment was rewritten.
     ///
     /// `sequence` is the segment's number as its sender wrote it. A retransmission that is
@@ -102,7 +95,7 @@ impl SequenceShift {
     ///
     /// # Errors
     /// [`ShiftError::OutOfOrder`], and nothing is remembered.
-    pub fn record(
+    pub(crate) fn record(
         &mut self,
         is_reply: bool,
         sequence: u32,
@@ -113,12 +106,12 @@ impl SequenceShift {
     }
 
     /// Where a segment of `len` bytes of payload lies.
-    pub fn place(&self, is_reply: bool, sequence: u32, len: u32) -> ShiftPlace {
+    pub(crate) fn place(&self, is_reply: bool, sequence: u32, len: u32) -> ShiftPlace {
         self.senders[usize::from(is_reply)].place(sequence, len)
     }
 
     /// What the sender `is_reply` acknowledges, in the numbers of its peer.
-    pub fn acknowledged(&self, is_reply: bool, number: u32) -> u32 {
+    pub(crate) fn acknowledged(&self, is_reply: bool, number: u32) -> u32 {
         self.senders[usize::from(!is_reply)].back(number, Edge::Down)
     }
 
@@ -130,7 +123,7 @@ impl SequenceShift {
     ///
     /// # Errors
     /// [`ShiftError::Torn`] or [`ShiftError::Malformed`], and nothing is changed.
-    pub fn adjust(
+    pub(crate) fn adjust(
         &mut self,
         tcp: &mut [u8],
         is_reply: bool,

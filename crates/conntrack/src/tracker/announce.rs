@@ -28,15 +28,16 @@
 use thalweg_packet::{Instant, Packet, Rewriter};
 
 use super::{Ask, Found, Located, TRANSLATED, Tracker};
+use crate::alg::{
+    Announcement, ControlPacket, Rewritten, SequenceShift, ShiftPlace, announced, replace_payload,
+    rewrite_announcement,
+};
 use crate::connection::{Connection, Direction};
 use crate::counters::Event;
 use crate::expectation::Expectation;
 use crate::reading::{Places, Reading};
 use crate::tcp::{Segment, flag};
-use crate::{
-    Alg, Announcement, ControlPacket, Rewritten, SequenceShift, ShiftPlace, Tuple, announced,
-    replace_payload, rewrite_announcement,
-};
+use crate::{Alg, Tuple};
 
 /// The length of UDP's header (RFC 768).
 const UDP_HEADER_LEN: usize = 8;
