@@ -350,6 +350,46 @@ fn it_tells_why_an_entry_is_as_it_is_and_why_a_packet_is_dropped() {
 }
 
 #[test]
+fn connections_are_shown_counted_and_flushed() {
+    let daemon = Daemon::start();
+    let ports = ["p1", "p2"].map(|name| dummy("br0", name, ""));
+    daemon.vsctl(&format!("{BRIDGE} -- {}", ports.join(" -- ")));
+    let rule = "in_port=1,udp,actions=ct(commit,zone=3,exec(set_field:7->ct_mark)),output:2";
+    daemon.ok("ovs-ofctl", &format!("add-flow br0 {rule}"));
+    let send = |source: u16| {
+        let packet = format!(
+            "netdev-dummy/receive p1 in_port(1),eth(src=50:54:00:00:00:09,\
+             dst=50:54:00:00:00:0a),eth_type(0x0800),ipv4(src=10.0.0.1,dst=10.0.0.2,proto=17,\
+             tos=0,ttl=64,frag=no),udp(src={source},dst=53)"
+        );
+        daemon.ok("ovs-appctl", &packet);
+    };
+    send(1_000);
+    send(1_000);
+    // No packet has port 0.
+    send(0);
+    let shown = daemon.ok("ovs-appctl", "dpctl/dump-conntrack");
+    let expected = "udp,orig=(src=10.0.0.1,dst=10.0.0.2,sport=1000,dport=53),\
+                    reply=(src=10.0.0.2,dst=10.0.0.1,sport=53,dport=1000),zone=3,mark=7\n";
+    assert_eq!(shown, expected);
+    let counted = daemon.ok("ovs-appctl", "thalweg/connections");
+    let count = |name: &str| {
+        let line = counted.lines().find(|line| line.starts_with(name));
+        let line = line.unwrap_or_else(|| panic!("{name}: {counted}"));
+        line[name.len()..].trim().to_owned()
+    };
+    assert_eq!(count("connections "), "1");
+    assert_eq!(count("committed "), "1");
+    assert_eq!(count("bad transports "), "1");
+    assert_eq!(count("flushed "), "0");
+    daemon.ok("ovs-appctl", "dpctl/flush-conntrack zone=4");
+    assert_eq!(daemon.ok("ovs-appctl", "dpctl/dump-conntrack"), expected);
+    daemon.ok("ovs-appctl", "dpctl/flush-conntrack zone=3");
+    assert_eq!(daemon.ok("ovs-appctl", "dpctl/dump-conntrack"), "");
+    daemon.stop();
+}
+
+#[test]
 fn stations_can_be_fixed_and_a_full_table_makes_room() {
     let daemon = Daemon::start();
     let ports = ["p1", "p2"].map(|name| dummy("br0", name, ""));

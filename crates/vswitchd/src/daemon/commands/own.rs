@@ -1,5 +1,5 @@
 //! Commands that Open vSwitch does not have: why entries are as they are, why packets are
-//! dropped, and how entries follow changes.
+//! dropped, what became of connections, and how entries follow changes.
 
 use super::Entry;
 use super::trace::ARGUMENTS_MAX;
@@ -22,6 +22,10 @@ pub(super) const COMMANDS: &[Entry] = &[
             ARGUMENTS_MAX,
         ),
         explain_drops,
+    ),
+    (
+        ControlCommand::new("thalweg/connections", "", 0, 0),
+        show_connections,
     ),
     (
         ControlCommand::new("thalweg/repairs", "", 0, 0),
@@ -47,6 +51,19 @@ fn explain_drops(daemon: &mut Daemon, arguments: &[String]) -> Result<String, St
     let lines = drops
         .iter()
         .map(|(reason, count)| format!("{:<24} {count:>12}", reason.replace('_', " ")));
+    Ok(lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// What happened to connections and to packets that were tracked.
+fn show_connections(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
+    let tracker = daemon.switch.tracker();
+    let now = [
+        ("connections", tracker.connection_count().into()),
+        ("announced", tracker.expectation_count() as u64),
+    ];
+    let counters = tracker.counters();
+    let lines = now.into_iter().chain(counters.each());
+    let lines = lines.map(|(name, count)| format!("{:<24} {count:>12}", name.replace('_', " ")));
     Ok(lines.collect::<Vec<_>>().join("\n"))
 }
 
