@@ -131,6 +131,21 @@ const KINDS: &[Member] = &[
     member("code", f::ICMP_CODE, 8, Decimal),
 ];
 
+/// The tuple of a connection's first packet, with the addresses of one version of IP.
+const fn first_tuple(
+    [source, destination]: [FieldId; 2],
+    width: u16,
+    spelling: Spelling,
+) -> [Member; 5] {
+    [
+        member("src", source, width, spelling),
+        member("dst", destination, width, spelling),
+        member("proto", f::CT_NW_PROTO, 8, Decimal),
+        member("tp_src", f::CT_TP_SRC, 16, Decimal),
+        member("tp_dst", f::CT_TP_DST, 16, Decimal),
+    ]
+}
+
 pub(super) const TUNNEL: Attribute = Attribute {
     name: "tunnel",
     members: &[
@@ -141,23 +156,11 @@ pub(super) const TUNNEL: Attribute = Attribute {
 };
 pub(super) const CT_TUPLE4: Attribute = Attribute {
     name: "ct_tuple4",
-    members: &[
-        member("src", f::CT_NW_SRC, 32, Ipv4),
-        member("dst", f::CT_NW_DST, 32, Ipv4),
-        member("proto", f::CT_NW_PROTO, 8, Decimal),
-        member("tp_src", f::CT_TP_SRC, 16, Decimal),
-        member("tp_dst", f::CT_TP_DST, 16, Decimal),
-    ],
+    members: &first_tuple([f::CT_NW_SRC, f::CT_NW_DST], 32, Ipv4),
 };
 pub(super) const CT_TUPLE6: Attribute = Attribute {
     name: "ct_tuple6",
-    members: &[
-        member("src", f::CT_IPV6_SRC, 128, Ipv6),
-        member("dst", f::CT_IPV6_DST, 128, Ipv6),
-        member("proto", f::CT_NW_PROTO, 8, Decimal),
-        member("tp_src", f::CT_TP_SRC, 16, Decimal),
-        member("tp_dst", f::CT_TP_DST, 16, Decimal),
-    ],
+    members: &first_tuple([f::CT_IPV6_SRC, f::CT_IPV6_DST], 128, Ipv6),
 };
 /// The numbers that a tracker gives, in the order in which they are written.
 pub(super) const CONNECTION: [(&str, FieldId, u16); 4] = [

@@ -95,6 +95,10 @@ fn one(effect: &Effect, shape: Shape) -> Option<String> {
         }
         Effect::Track(request) => print_request(request),
         Effect::Untrack => "ct_clear".to_string(),
+        // A datapath copies the packet where something follows.
+        Effect::Clone(nested) if matches!(**nested, [Effect::Recirculate(_)]) => {
+            list(nested, shape)
+        }
         Effect::Clone(nested) => format!("clone({})", list(nested, shape)),
         Effect::Recirculate(continuation) => format!("recirc({continuation:#x})"),
     })
