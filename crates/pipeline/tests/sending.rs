@@ -217,7 +217,7 @@ fn a_pass_ends_where_it_is_asked_to() {
         ),
         (
             "actions=clone(debug_recirc,3),2",
-            "clone(recirc(0x0)),2",
+            "recirc(0x0),2",
             vec![2, 3],
         ),
         (

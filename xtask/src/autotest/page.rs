@@ -139,7 +139,7 @@ mod tests {
         };
         let groups = [
             group(1, "one", ""),
-            group(2, "two", "actions=ct(commit)"),
+            group(2, "two", "actions=sample(probability=1)"),
             group(3, "three", ""),
         ];
         let groups: Vec<&Group> = groups.iter().collect();
@@ -148,10 +148,7 @@ mod tests {
         let page = render(&groups, &outcomes);
         assert!(page.contains("1 of the 3 tests"), "{page}");
         assert!(page.contains("| a.at | 3 | 1 |"), "{page}");
-        assert!(
-            page.contains("- 2 two: connection tracking: later work\n"),
-            "{page}"
-        );
+        assert!(page.contains("- 2 two: samples: later work\n"), "{page}");
         assert!(
             page.contains("- 3 three: answers differ at a.at:9\n"),
             "{page}"
