@@ -114,6 +114,17 @@ impl<const W: usize> Core<W> {
                     let continuation = &continuations[local as usize];
                     Effect::Recirculate(self.continuations.number(continuation)?)
                 }
+                Effect::LearnRule {
+                    rule,
+                    outcomes: Some((with, without)),
+                } => {
+                    let mut number =
+                        |local: u32| self.continuations.number(&continuations[local as usize]);
+                    Effect::LearnRule {
+                        rule,
+                        outcomes: Some((number(with)?, number(without)?)),
+                    }
+                }
                 Effect::Clone(nested) => {
                     Effect::Clone(self.with_numbers(nested.into_vec(), continuations)?.into())
                 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use thalweg_packet::{FieldId, PortId};
 
 use crate::effect::PacketInReason;
+use crate::learning::Learning;
 use crate::links::{LinkChoice, MemberChoice};
 use crate::tracking::Tracking;
 
@@ -238,6 +239,15 @@ pub enum Action {
     Track(Box<Tracking>),
     /// Forgets what the tracker said of the packet (`ct_clear`).
     Untrack,
+    /// Makes a rule of the packet.
+    Learn(Box<Learning>),
+    /// Shortens the timeouts of the rule when TCP ends: at a FIN or RST.
+    FinTimeout {
+        /// The longest idle timeout in seconds; 0 to leave it.
+        idle_s: u16,
+        /// The longest hard timeout in seconds; 0 to leave it.
+        hard_s: u16,
+    },
     /// Ends this pass; the rest of all lists follows once the packet was looked up again.
     DebugRecirculation,
     /// Lets Open vSwitch's datapath hand the packets to its control side; does nothing here,

@@ -31,6 +31,7 @@ use crate::change::{Change, Operation, Revision, Selector, Target};
 use crate::flow::{Flow, Group, PortState};
 use crate::fragments::FragmentMode;
 use crate::interpret::Continuation;
+use crate::learning::Learning;
 use crate::links::MemberChoice;
 use crate::mac::{MacMove, Station};
 use crate::matching::Match;
@@ -127,6 +128,10 @@ impl BridgeId {
             Action::Track(tracking) => Action::Track(Box::new(Tracking {
                 table: tracking.table.map(|table| self.table(table.number())),
                 ..(**tracking).clone()
+            })),
+            Action::Learn(learning) => Action::Learn(Box::new(Learning {
+                table: self.table(learning.table.number()),
+                ..(**learning).clone()
             })),
             Action::Goto(table) => Action::Goto(self.table(table.number())),
             _ => action.clone(),

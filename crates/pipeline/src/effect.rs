@@ -25,10 +25,11 @@ mod assembly;
 
 use std::sync::Arc;
 
+use thalweg_classifier::RuleId;
 use thalweg_conntrack::{CtState, Previous, TrackRequest, Tracked, protocol};
 use thalweg_packet::{
     Connection, FieldDescriptor, FieldId, Headers, Instant, Packet, PacketPool, PortId, Rewriter,
-    Scalar,
+    Scalar, standard,
 };
 
 use self::assembly::Assembled;
@@ -38,6 +39,7 @@ use crate::action::TableId;
 use crate::connections::Connections;
 use crate::drops::{DropReason, Drops};
 use crate::interpret::Continuation;
+use crate::learning::{LearnedCounts, LearnedRule};
 use crate::mac::Station;
 
 /// Why a packet goes to the controller (OpenFlow 1.5.1, section 7.4.1).
@@ -180,6 +182,23 @@ pub enum Effect {
         /// The port it was seen at.
         port: PortId,
     },
+    /// Teaches a rule, if there is room for it.
+    LearnRule {
+        /// The rule.
+        rule: Arc<LearnedRule>,
+        /// If the packet goes on by whether there was room: the continuations with room and
+        /// without. Then it is the last effect of its list.
+        outcomes: Option<(u32, u32)>,
+    },
+    /// Reports that a packet of TCP with FIN or RST met a rule whose timeouts it shortens.
+    FinTimeout {
+        /// The rule.
+        rule: RuleId,
+        /// The longest idle timeout in seconds; 0 to leave it.
+        idle_s: u16,
+        /// The longest hard timeout in seconds; 0 to leave it.
+        hard_s: u16,
+    },
     /// Counts copies that are not sent.
     Drop {
         /// The reason.
@@ -201,7 +220,10 @@ impl Effect {
     /// Whether a packet, or a copy of it, is looked up again.
     pub fn recirculates(&self) -> bool {
         match self {
-            Effect::Recirculate(_) => true,
+            Effect::Recirculate(_)
+            | Effect::LearnRule {
+                outcomes: Some(_), ..
+            } => true,
             Effect::Clone(nested) => nested.iter().any(Effect::recirculates),
             _ => false,
         }
@@ -215,6 +237,11 @@ impl Effect {
                 std::mem::size_of_val(&**nested) + deeper
             }
             Effect::Track(request) => std::mem::size_of_val(&**request),
+            Effect::LearnRule { rule, .. } => {
+                std::mem::size_of_val(&**rule)
+                    + std::mem::size_of_val(rule.flow.matching.terms())
+                    + std::mem::size_of_val(&*rule.flow.actions)
+            }
             Effect::Controller {
                 userdata, sender, ..
             } => {
@@ -244,7 +271,7 @@ pub struct Recirculation {
     pub packet: Packet,
 }
 
-/// What a run of effects produced: packets by destination, and learned stations.
+/// What a run of effects produced: packets by destination, learned stations and rules.
 ///
 /// The datapath and the reference both collect into one; the owner of the ports empties it.
 #[derive(Debug)]
@@ -255,6 +282,15 @@ pub struct Outbox {
     pub to_controller: Vec<(Notice, Packet)>,
     /// Stations that were seen, and the port of each.
     pub stations_seen: Vec<(Station, PortId)>,
+    /// Rules that packets have taught.
+    pub rules_taught: Vec<Arc<LearnedRule>>,
+    /// Rules that met the end of a TCP connection: their longest idle and hard timeout from now
+    /// on, in seconds; 0 to leave it.
+    pub fin_timeouts: Vec<(RuleId, u16, u16)>,
+    /// Rules refused since their cookie has as many as it may have.
+    pub rules_refused: u64,
+    /// The rules of bounded cookies.
+    pub learned: Arc<LearnedCounts>,
     /// Packets to look up again.
     pub recirculated: Vec<Recirculation>,
     /// The connections that packets are tracked in.
@@ -287,6 +323,10 @@ impl Outbox {
             sent: Vec::new(),
             to_controller: Vec::new(),
             stations_seen: Vec::new(),
+            rules_taught: Vec::new(),
+            fin_timeouts: Vec::new(),
+            rules_refused: 0,
+            learned: Arc::default(),
             recirculated: Vec::new(),
             connections,
             now: Instant::ZERO,
@@ -309,6 +349,18 @@ impl Outbox {
             .chain(recirculated)
             .for_each(|packet| self.pool.put(packet));
         self.stations_seen.clear();
+        self.rules_taught.clear();
+        self.fin_timeouts.clear();
+    }
+
+    /// Teaches a rule; returns whether there was room for it.
+    fn teach(&mut self, rule: &Arc<LearnedRule>) -> bool {
+        let is_admitted = self.learned.admit(rule);
+        match is_admitted {
+            true => self.rules_taught.push(rule.clone()),
+            false => self.rules_refused += 1,
+        }
+        is_admitted
     }
 
     /// Gives a packet to the tracker, and returns what it says.
@@ -461,6 +513,26 @@ fn run_part(
             }
             Effect::Controller { .. } => outbox.tell(effect, &packet, connection),
             Effect::Learn { station, port } => outbox.stations_seen.push((*station, *port)),
+            Effect::LearnRule { rule, outcomes } => {
+                let is_admitted = outbox.teach(rule);
+                if let Some((with, without)) = outcomes {
+                    return outbox.recirculated.push(Recirculation {
+                        continuation: if is_admitted { *with } else { *without },
+                        connection: *tracked.as_ref().unwrap_or(connection),
+                        fragments,
+                        packet,
+                    });
+                }
+            }
+            Effect::FinTimeout {
+                rule,
+                idle_s,
+                hard_s,
+            } => {
+                if ends_tcp(&packet, &headers) {
+                    outbox.fin_timeouts.push((*rule, *idle_s, *hard_s));
+                }
+            }
             Effect::Drop { reason, copies } => outbox.drops.count(*reason, u64::from(*copies)),
             Effect::Clone(nested) if is_last => {
                 let connection = tracked.as_ref().unwrap_or(connection);
@@ -514,6 +586,13 @@ fn run_part(
     outbox.pool.put(packet);
 }
 
+/// Whether a packet of TCP has FIN or RST (RFC 9293, section 3.1).
+fn ends_tcp(packet: &Packet, headers: &Headers) -> bool {
+    let flags = headers.offset(standard::header::TCP).map(|at| at + 13);
+    let flags = flags.and_then(|at| packet.bytes().get(at));
+    flags.is_some_and(|flags| flags & 0b101 != 0)
+}
+
 /// Changes the packet; returns whether there was room for what was added.
 fn rewrite(
     effect: &Effect,
@@ -544,6 +623,8 @@ fn rewrite(
         Effect::Output(_)
         | Effect::Controller { .. }
         | Effect::Learn { .. }
+        | Effect::LearnRule { .. }
+        | Effect::FinTimeout { .. }
         | Effect::Drop { .. }
         | Effect::Clone(_)
         | Effect::Queue(_)

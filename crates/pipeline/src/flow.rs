@@ -6,7 +6,7 @@ use crate::action::{Actions, GroupId, TableId};
 use crate::matching::Match;
 
 /// A requested rule (an OpenFlow flow entry): its table, its match, its actions.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Flow {
     /// The table it is for.
     pub table: TableId,
@@ -32,7 +32,7 @@ pub struct Flow {
 }
 
 /// What controllers say of a rule and read back, and what changes no packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Labels {
     /// How much the rule matters when its table is full (OpenFlow 1.4).
     pub importance: u16,

@@ -41,6 +41,7 @@ mod action_set;
 mod fragments;
 mod frozen;
 mod groups;
+mod learning;
 mod links;
 mod lists;
 mod mirrors;

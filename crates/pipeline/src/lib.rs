@@ -16,6 +16,7 @@ mod flow;
 mod fragments;
 mod history;
 pub mod interpret;
+mod learning;
 mod limits;
 mod links;
 mod mac;
@@ -51,6 +52,10 @@ pub use fragments::FragmentMode;
 pub use interpret::{
     Author, Continuation, FrozenList, Memory, NormalSight, Observer, SeenFields, Shortcut, Sight,
     Translation, Walker, observe, observe_resumed, resume, translate,
+};
+pub use learning::{
+    LearnPart, LearnTarget, LearnedBits, LearnedCookie, LearnedCounts, LearnedRule, Learning,
+    each_learning,
 };
 pub use limits::TableLimit;
 pub use links::{

@@ -63,6 +63,20 @@ impl Match {
         Ok(())
     }
 
+    /// Sets a condition on some bits of a field, whatever was known of them.
+    pub(crate) fn replace(&mut self, field: FieldId, value: u128, mask: u128) {
+        let place = self.terms.binary_search_by_key(&field, |term| term.field);
+        if let Ok(place) = place {
+            self.terms[place].value &= !mask;
+            self.terms[place].mask &= !mask;
+            if self.terms[place].mask == 0 {
+                self.terms.remove(place);
+            }
+        }
+        self.add(field, value, mask)
+            .expect("no condition on these bits is left");
+    }
+
     /// The conditions, sorted by field.
     pub fn terms(&self) -> &[Term] {
         &self.terms

@@ -524,6 +524,34 @@ impl Pipeline {
         }
     }
 
+    /// Lets the hard timeout of a rule, or of the one that replaced it, begin again.
+    pub fn refresh_rule(&mut self, id: RuleId, now: Instant) {
+        if let Some(rule) = self.current_rule_mut(id) {
+            rule.modified_at = rule.modified_at.max(now);
+        }
+    }
+
+    /// Shortens the timeouts of a rule, or of the one that replaced it, to at most these seconds;
+    /// 0 leaves one. Returns the rule if one was changed.
+    pub fn shorten_timeouts(&mut self, id: RuleId, idle_s: u16, hard_s: u16) -> Option<RuleId> {
+        let id = self.heir_of(id, self.version)?;
+        let rule = self.current_rule_mut(id)?;
+        let shorter = |timeout_s: u16, most_s: u16| match (timeout_s, most_s) {
+            (_, 0) => timeout_s,
+            (0, most_s) => most_s,
+            (timeout_s, most_s) => timeout_s.min(most_s),
+        };
+        let before = (rule.idle_timeout_s, rule.hard_timeout_s);
+        rule.idle_timeout_s = shorter(before.0, idle_s);
+        rule.hard_timeout_s = shorter(before.1, hard_s);
+        (before != (rule.idle_timeout_s, rule.hard_timeout_s)).then_some(id)
+    }
+
+    fn current_rule_mut(&mut self, id: RuleId) -> Option<&mut Rule> {
+        let id = self.heir_of(id, self.version)?;
+        self.rules.get_mut(id.0 as usize)?.as_mut()
+    }
+
     /// Credits packets to a table: `lookups` in all, `matches` of them found a rule.
     pub fn credit_table(&mut self, id: TableId, lookups: u64, matches: u64) {
         let table = self.table_counters.entry(id).or_default();

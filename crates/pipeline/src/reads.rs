@@ -14,6 +14,7 @@ use thalweg_packet::{FieldDescriptor, FieldId, PortId, Scalar, Source, standard 
 use crate::action::{Action, Output, Subfield};
 use crate::flow::{Flow, Group, GroupKind, SelectionMethod};
 use crate::fragments::is_about_ports;
+use crate::learning::{LearnTarget, LearnedBits, Learning};
 use crate::links::FlowHash;
 use crate::mirror::Mirrors;
 use crate::tracking::{TUPLE_FIELDS, Zone, is_tracked};
@@ -183,6 +184,7 @@ fn add_action(action: &Action, fields: &[FieldDescriptor], used: &mut BTreeSet<F
         | Action::PopQueue
         | Action::DebugSlow
         | Action::Untrack
+        | Action::FinTimeout { .. }
         | Action::Note(_)
         | Action::Exit
         | Action::ClearActions
@@ -222,7 +224,32 @@ fn add_action(action: &Action, fields: &[FieldDescriptor], used: &mut BTreeSet<F
         Action::DebugRecirculation => {
             used.insert(f::RECIRC_ID);
         }
+        Action::Learn(learning) => add_learning(learning, fields, used),
         Action::WriteMetadata { .. } => add_target(f::METADATA, fields, used),
+    }
+}
+
+/// Adds what a rule that learns reads, and what the rules that it learns match and read: these
+/// then change no layout.
+fn add_learning(learning: &Learning, fields: &[FieldDescriptor], used: &mut BTreeSet<FieldId>) {
+    for part in &learning.parts {
+        if let LearnedBits::Field(source) = &part.source {
+            add_subfield(source, used);
+        }
+        match &part.target {
+            LearnTarget::Match(bits) => {
+                add_subfield(bits, used);
+                used.insert(f::IP_FRAG);
+            }
+            LearnTarget::Load(bits) => add_written(bits, fields, used),
+            LearnTarget::Output => {
+                used.insert(f::IN_PORT);
+            }
+        }
+    }
+    if let Some(bit) = &learning.result {
+        add_written(bit, fields, used);
+        used.insert(f::RECIRC_ID);
     }
 }
 

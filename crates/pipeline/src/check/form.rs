@@ -18,6 +18,7 @@ use thalweg_packet::{FieldDescriptor, FieldId, Source, standard as f};
 use crate::action::{Action, Output, Subfield, TableId, Write};
 use crate::change::{Change, ChangeError, Operation};
 use crate::flow::{Bucket, Flow, Group, GroupKind, Selection, SelectionMethod};
+use crate::learning::{LearnTarget, LearnedBits, Learning};
 use crate::links::{LinkChoice, MAX_LINKS, MAX_MEMBERS, MemberChoice};
 use crate::mac::MacMove;
 use crate::matching::Match;
@@ -35,6 +36,9 @@ pub(crate) const MAX_GROUP: u32 = 0xffff_ff00;
 
 /// Highest bucket number (OpenFlow `OFPG_BUCKET_MAX`).
 pub(crate) const MAX_BUCKET: u32 = 0xffff_ff00;
+
+/// Most parts of a `learn`.
+const MAX_LEARN_PARTS: usize = 256;
 
 /// Highest table number (OpenFlow `OFPTT_MAX`).
 pub(crate) const MAX_TABLE: u8 = 254;
@@ -93,6 +97,8 @@ impl Owner {
                 | Action::Multipath(_)
                 | Action::Bundle(_)
                 | Action::DebugSlow
+                | Action::Learn(_)
+                | Action::FinTimeout { .. }
                 | Action::Output(Output::Field(_))
         ) || matches!(action, Action::Output(output) if output.is_extended());
         (self == Owner::ActionSet && is_for_lists_only)
@@ -336,6 +342,7 @@ impl Form<'_> {
             Action::Clone(nested) => self.list(nested, Owner::Nested, depth + 1),
             Action::WriteActions(nested) => self.list(nested, Owner::ActionSet, depth + 1),
             Action::Track(tracking) => self.tracking(tracking, depth),
+            Action::Learn(learning) => self.learning(learning),
             Action::WriteMetadata { value, mask } if value & !mask != 0 => Err(format!(
                 "write_metadata: the value {value:#x} has bits outside the mask {mask:#x}"
             )),
@@ -351,6 +358,7 @@ impl Form<'_> {
             | Action::DebugRecirculation
             | Action::DebugSlow
             | Action::Untrack
+            | Action::FinTimeout { .. }
             | Action::Note(_)
             | Action::Exit
             | Action::ClearActions
@@ -375,6 +383,50 @@ impl Form<'_> {
         }
         tracking.table.map_or(Ok(()), table)?;
         self.list(&tracking.exec, Owner::Exec, depth + 1)
+    }
+
+    fn learning(&self, learning: &Learning) -> Checked {
+        table(learning.table)?;
+        if learning.parts.len() > MAX_LEARN_PARTS {
+            return Err(format!(
+                "learn: there are more than {MAX_LEARN_PARTS} parts"
+            ));
+        }
+        for part in &learning.parts {
+            match &part.source {
+                LearnedBits::Field(bits) => self.readable(bits)?,
+                LearnedBits::Constant { value, width_bits } => {
+                    if !(1..=128).contains(width_bits)
+                        || value.checked_shr((*width_bits).into()).unwrap_or(0) != 0
+                    {
+                        return Err(format!("learn: {value:#x} has not {width_bits} bits"));
+                    }
+                }
+            }
+            let bits = match &part.target {
+                LearnTarget::Match(bits) => bits,
+                LearnTarget::Load(bits) => {
+                    self.writable(bits)?;
+                    bits
+                }
+                LearnTarget::Output => match &part.source {
+                    LearnedBits::Field(_) => continue,
+                    LearnedBits::Constant { .. } => {
+                        return Err("learn: an output is to a port that the packet names".into());
+                    }
+                },
+            };
+            self.readable(bits)?;
+            let (read, written) = (part.source.width_bits(), bits.width_bits());
+            if read != written {
+                return Err(format!("learn: {read} bits cannot be {written}"));
+            }
+        }
+        match &learning.result {
+            Some(bit) if bit.width_bits() != 1 => Err("learn: the result has one bit".to_owned()),
+            Some(bit) => self.writable(bit),
+            None => Ok(()),
+        }
     }
 
     fn link_choice(&self, choice: &LinkChoice) -> Checked {

@@ -118,6 +118,8 @@ impl Part {
             | Action::Multipath(_)
             | Action::Bundle(_)
             | Action::DebugSlow
+            | Action::Learn(_)
+            | Action::FinTimeout { .. }
             | Action::WriteActions(_)
             | Action::ClearActions
             | Action::WriteMetadata { .. }

@@ -154,10 +154,13 @@ impl<O: Observer> Walk<'_, O> {
     /// the packet is parsed again. `end` is the table and the rule of the action set.
     pub(super) fn freeze(&mut self, end: Option<(TableId, Author)>) {
         let paused = self.paused.take();
+        let taught = self.taught.take();
         let mut lists = std::mem::take(&mut self.frozen);
+        let rest = lists.len();
         if paused.is_none() {
             lists.splice(0..0, self.receipt_as_written());
         }
+        let place = lists.len() - rest;
         // A paused walk goes on in the bridge that its controller is of.
         let has_entered =
             paused.is_none() && self.pipeline.config.bridges && !self.state.is_original(f::IN_PORT);
@@ -177,9 +180,10 @@ impl<O: Observer> Walk<'_, O> {
             is_untracked: !self.has_connection,
             entered: has_entered.then(|| self.bridge()),
         };
-        match paused {
-            Some(effect) => self.emit(self.with_continuation(effect, continuation)),
-            None => self.recirculate(continuation),
+        match (paused, taught) {
+            (Some(effect), _) => self.emit(self.with_continuation(effect, continuation)),
+            (None, Some(taught)) => self.go_on_by_room(taught, continuation, place),
+            (None, None) => self.recirculate(continuation),
         }
     }
 
@@ -222,9 +226,13 @@ impl<O: Observer> Walk<'_, O> {
     }
 
     fn recirculation(&mut self, continuation: Continuation) -> Effect {
-        let number = self.continuations.len() as u32;
+        Effect::Recirculate(self.number(continuation))
+    }
+
+    /// Adds a continuation to those of the translation, and returns its number there.
+    pub(super) fn number(&mut self, continuation: Continuation) -> u32 {
         self.continuations.push(Arc::new(continuation));
-        Effect::Recirculate(number)
+        self.continuations.len() as u32 - 1
     }
 
     /// The effect that sends a paused packet, with all that lets it go on. Rules are told by

@@ -14,7 +14,7 @@ use thalweg_packet::{FieldId, Layout, PortId};
 use super::DropReason;
 use crate::action::{Action, GroupId, Subfield, TableId};
 use crate::bridge::BridgeId;
-use crate::flow::Bucket;
+use crate::flow::{Bucket, Flow};
 use crate::mac::Station;
 
 /// Sees each step of a walk.
@@ -84,6 +84,8 @@ pub enum Sight<'a> {
     Exec(&'a Action),
     /// The tracker is asked to translate addresses.
     Translates(&'a AddressTranslation),
+    /// The packet teaches a rule.
+    Teaches(&'a Flow),
     /// A copy of the packet is looked up again, with what the tracker says.
     Forked {
         /// The table.

@@ -30,6 +30,15 @@ pub(super) fn number_places(effects: &mut [Effect], continuations: &[Arc<Continu
             Effect::Recirculate(number) => {
                 continuations[*number as usize].hash(&mut hasher); // Invariant 1.
             }
+            Effect::LearnRule {
+                rule,
+                outcomes: Some((with, without)),
+            } => {
+                rule.hash(&mut hasher);
+                for number in [with, without] {
+                    continuations[*number as usize].hash(&mut hasher); // Invariant 1.
+                }
+            }
             other => other.hash(&mut hasher),
         }
         rest = hasher.finish();

@@ -1,8 +1,8 @@
 //! The walk itself: lookups, single actions, copies, freezing, and the result.
 //!
 //! A walk that meets a bound *fails*, as a translation does in Open vSwitch: none of its
-//! effects is done, and the packet is dropped for that one reason. As there, the stations that
-//! `normal` has learned by then stay learned.
+//! effects is done, and the packet is dropped for that one reason. As there, the stations and
+//! rules that were learned by then stay learned.
 
 use std::sync::Arc;
 
@@ -24,6 +24,7 @@ use crate::action::{Action, Actions, Output, Subfield, TableId};
 use crate::bridge::BridgeId;
 use crate::effect::{Effect, PacketInReason};
 use crate::fragments::fragment_bits;
+use crate::learning::LearnedRule;
 use crate::miss::{LAST_TABLE, Miss};
 use crate::pipeline::{Pipeline, Rule};
 use crate::state::State;
@@ -134,6 +135,9 @@ pub(super) struct Walk<'a, O = Unobserved> {
     pub(super) shows_tuple: bool,
     /// What is left of lists after a freeze, innermost first.
     pub(super) frozen: Vec<FrozenList>,
+    /// A rule and the bit that tells whether there was room for it, while the walk freezes for
+    /// that.
+    pub(super) taught: Option<(Arc<LearnedRule>, Subfield)>,
     /// What sends the packet to the controller, while the walk freezes for it.
     pub(super) paused: Option<Effect>,
     /// Whether the walk is that of a packet-out.
@@ -220,6 +224,7 @@ impl<'a, O: Observer> Walk<'a, O> {
             shows_tuple: false,
             has_connection: false,
             frozen: Vec::new(),
+            taught: None,
             paused: None,
             is_packet_out: false,
             mirrored: 0,
@@ -661,6 +666,8 @@ impl<'a, O: Observer> Walk<'a, O> {
             Action::DebugRecirculation => return Next::Freeze,
             Action::Track(tracking) => self.track(tracking, table),
             Action::Untrack => self.untrack(true),
+            Action::Learn(learning) => return self.learn_rule(learning),
+            Action::FinTimeout { idle_s, hard_s } => self.note_fin(*idle_s, *hard_s),
             Action::DebugSlow => self.emit(Effect::Slow),
             Action::Note(_) => {}
             Action::Exit => return Next::Exit,
@@ -834,12 +841,16 @@ impl<'a, O: Observer> Walk<'a, O> {
     }
 }
 
-/// The effects that a failed walk keeps: the stations it has learned.
+/// The effects that a failed walk keeps: the stations and rules it has learned.
 fn only_taught(effects: Vec<Effect>) -> Vec<Effect> {
     let mut taught = Vec::new();
     for effect in effects {
         match effect {
             Effect::Learn { .. } => taught.push(effect),
+            Effect::LearnRule { rule, .. } => taught.push(Effect::LearnRule {
+                rule,
+                outcomes: None,
+            }),
             Effect::Clone(nested) => taught.extend(only_taught(nested.into_vec())),
             _ => {}
         }
@@ -858,6 +869,8 @@ fn is_pure(effect: &Effect) -> bool {
         Effect::Output(_)
             | Effect::Controller { .. }
             | Effect::Learn { .. }
+            | Effect::LearnRule { .. }
+            | Effect::FinTimeout { .. }
             | Effect::Clone(_)
             | Effect::Slow
     )
@@ -865,7 +878,12 @@ fn is_pure(effect: &Effect) -> bool {
 
 fn sends_something(effect: &Effect) -> bool {
     match effect {
-        Effect::Output(_) | Effect::Controller { .. } | Effect::Recirculate(_) => true,
+        Effect::Output(_)
+        | Effect::Controller { .. }
+        | Effect::Recirculate(_)
+        | Effect::LearnRule {
+            outcomes: Some(_), ..
+        } => true,
         Effect::Clone(nested) => nested.iter().any(sends_something),
         _ => false,
     }

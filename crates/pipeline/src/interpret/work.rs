@@ -54,6 +54,7 @@ impl<O: Observer> Walk<'_, O> {
             Action::WriteActions(list) => 1 + list.len(),
             // The copy that goes on has the registers, the stack and the action set.
             Action::Track(tracking) => 4 + tracking.exec.len() * 8 + self.copy_cost(),
+            Action::Learn(learning) => 4 + learning.parts.len() * 4,
             _ => 1,
         }
     }

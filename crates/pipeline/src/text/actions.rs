@@ -13,6 +13,7 @@
 //!    bucket the rule is not known. The old `mod_` actions are exempt, as in Open vSwitch: on
 //!    other packets they do nothing.
 
+mod learn;
 mod links;
 mod send;
 mod track;
@@ -29,12 +30,10 @@ use crate::action::{Action, Actions, Slice, Subfield};
 use crate::check::form::{MAX_NESTING, OUT_OF_ORDER, Owner};
 
 /// Open vSwitch actions without a counterpart here.
-const MISSING: [&str; 10] = [
+const MISSING: [&str; 8] = [
     "meter",
-    "learn",
     "conjunction",
     "sample",
-    "fin_timeout",
     "check_pkt_larger",
     "encap",
     "decap",
@@ -119,6 +118,9 @@ impl<'a> ActionReader<'a> {
         if let Some(action) = self.track(word, pair, depth)? {
             return Ok(action);
         }
+        if let Some(action) = self.learn(word, pair)? {
+            return Ok(action);
+        }
         if let Some(action) = self.write(word, pair)? {
             return Ok(action);
         }
@@ -158,11 +160,16 @@ impl<'a> ActionReader<'a> {
 
     /// Fails unless packets of the rule have what `name` needs.
     fn check_prerequisite(&self, part: &str, name: &Name) -> Parsed<()> {
+        self.check_prerequisite_in(part, name, self.shape)
+    }
+
+    /// The same for packets of this shape.
+    fn check_prerequisite_in(&self, part: &str, name: &Name, shape: Option<Shape>) -> Parsed<()> {
         let needs = match name.format {
             Format::VlanVid => Needs::Vlan,
             _ => name.needs,
         };
-        match self.shape {
+        match shape {
             Some(shape) if !shape.has(needs) => Err(self.line.prerequisite(part, needs.advice())),
             _ => Ok(()),
         }
@@ -183,12 +190,22 @@ impl<'a> ActionReader<'a> {
 
     /// Reads a subfield that an action reads or, with `to_write`, writes.
     fn subfield(&self, part: &'a str, to_write: bool) -> Parsed<(&'static Name, Subfield)> {
+        self.subfield_of(part, to_write, self.shape)
+    }
+
+    /// The same in packets of this shape.
+    fn subfield_of(
+        &self,
+        part: &'a str,
+        to_write: bool,
+        shape: Option<Shape>,
+    ) -> Parsed<(&'static Name, Subfield)> {
         let (name, brackets) = self.named(part)?;
         let (offset, width) = self.line.bit_range(name, brackets)?;
         if to_write && !name.is_writable {
             return Err(self.line.value(part, "a field that can be written"));
         }
-        self.check_prerequisite(part, name)?;
+        self.check_prerequisite_in(part, name, shape)?;
         let slices = name.pieces.iter().filter_map(|piece| {
             let first = offset.max(piece.name_offset);
             let end = (offset + width).min(piece.name_offset + piece.width_bits);

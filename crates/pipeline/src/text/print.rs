@@ -8,6 +8,7 @@ mod actions;
 mod datapath;
 mod effects;
 mod flow;
+mod learn;
 mod matches;
 mod megaflow;
 mod tracking;

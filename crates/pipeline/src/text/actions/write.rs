@@ -180,7 +180,7 @@ impl<'a> ActionReader<'a> {
         Ok(Action::DecTtl)
     }
 
-    fn split_arrow(&self, argument: &'a str, form: &str) -> Parsed<(&'a str, &'a str)> {
+    pub(super) fn split_arrow(&self, argument: &'a str, form: &str) -> Parsed<(&'a str, &'a str)> {
         let parts = argument.split_once("->");
         parts.ok_or_else(|| self.line.syntax(argument, format!("write {form}")))
     }

@@ -10,6 +10,7 @@ use std::fmt;
 use thalweg_packet::standard as f;
 use thalweg_packet::{FieldId, PortId};
 
+use super::learn::{fin_timeout, learning};
 use super::tracking::tracking;
 use super::{Context, Out, PortSpelling, hexadecimal, port, text, value};
 use crate::action::{Action, Output, Subfield, Write};
@@ -180,6 +181,8 @@ fn control(out: Out<'_, '_>, action: &Action, context: Context<'_>) -> fmt::Resu
         Action::DebugSlow => out.write_str("debug_slow"),
         Action::Track(asked) => tracking(out, asked, context),
         Action::Untrack => out.write_str("ct_clear"),
+        Action::Learn(asked) => learning(out, asked, context),
+        Action::FinTimeout { idle_s, hard_s } => fin_timeout(out, *idle_s, *hard_s),
         Action::Exit => out.write_str("exit"),
         Action::ClearActions => out.write_str("clear_actions"),
         Action::WriteMetadata { value, mask } => {
@@ -368,7 +371,7 @@ pub(super) fn subfield(out: Out<'_, '_>, bits: &Subfield, context: Context<'_>) 
 }
 
 /// The name that covers the slices, and the position of their lowest bit in it.
-fn covering_name(bits: &Subfield, context: Context<'_>) -> Option<(&'static Name, u16)> {
+pub(super) fn covering_name(bits: &Subfield, context: Context<'_>) -> Option<(&'static Name, u16)> {
     let lowest = bits.slices.first()?;
     let highest = bits.slices.last()?;
     if bits.slices.len() == 1 {

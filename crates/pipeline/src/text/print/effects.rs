@@ -61,9 +61,16 @@ fn flush(texts: &mut Vec<String>, writes: &mut BTreeMap<FieldId, (u128, u128)>, 
 
 fn one(effect: &Effect, shape: Shape) -> Option<String> {
     Some(match effect {
-        Effect::Set { .. } | Effect::Learn { .. } | Effect::Drop { .. } | Effect::Slow => {
-            return None;
-        }
+        Effect::LearnRule {
+            outcomes: Some((with, without)),
+            ..
+        } => format!("recirc({with:#x}|{without:#x})"),
+        Effect::Set { .. }
+        | Effect::Learn { .. }
+        | Effect::LearnRule { .. }
+        | Effect::FinTimeout { .. }
+        | Effect::Drop { .. }
+        | Effect::Slow => return None,
         Effect::DecTtl => "dec_ttl".to_string(),
         Effect::DecMplsTtl => "dec_mpls_ttl".to_string(),
         Effect::PushVlan { tpid, tci } => {
