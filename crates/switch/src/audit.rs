@@ -12,7 +12,10 @@
 use std::sync::Arc;
 
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
-use thalweg_pipeline::{Connections, Drops, Notice, Outbox, Pipeline, Station, Version, forward};
+use thalweg_pipeline::{
+    Connections, Delta, Drops, LearnedCounts, LearnedRule, Notice, Outbox, Pipeline, Station,
+    Version, forward,
+};
 
 /// Compares the caches' answers with the interpreter's.
 #[derive(Debug, Default)]
@@ -24,6 +27,8 @@ pub struct Audit {
     pub stale: u64,
     /// Drops of the reference, over all packets; the caches' statistics must agree.
     pub drops: Drops,
+    /// The reference's rules of bounded `learn` actions.
+    learned: Arc<LearnedCounts>,
     /// The reference's connections.
     connections: Arc<Connections>,
     /// As [`Outbox::chance`]: the reference draws what the caches draw.
@@ -37,6 +42,7 @@ struct Expected {
     sent: Vec<(PortId, Packet)>,
     to_controller: Vec<(Notice, Packet)>,
     stations_seen: Vec<(Station, PortId)>,
+    rules_taught: Vec<Arc<LearnedRule>>,
 }
 
 impl Audit {
@@ -59,6 +65,7 @@ impl Audit {
             let pool = PacketPool::with_capacity(0, 0);
             let mut outbox = Outbox::with_connections(pool, self.connections.clone());
             outbox.grows = true;
+            outbox.learned = self.learned.clone();
             (outbox.now, outbox.chance) = (now, self.chance);
             // Both drop an invalid frame.
             let _ = forward(pipeline, version, packet.clone(), &mut outbox);
@@ -69,8 +76,19 @@ impl Audit {
                 sent: outbox.sent,
                 to_controller: outbox.to_controller,
                 stations_seen: outbox.stations_seen,
+                rules_taught: outbox.rules_taught,
             });
         }
+    }
+
+    /// Follows a change of the pipeline.
+    pub(crate) fn follow(&self, pipeline: &Pipeline, delta: &Delta) {
+        self.learned.follow(pipeline, delta);
+    }
+
+    /// Makes room again for a rule that was refused.
+    pub(crate) fn withdraw(&self, rule: &LearnedRule) {
+        self.learned.withdraw(rule);
     }
 
     /// Compares the caches' answers to the burst, and restores the packets' receive times.
@@ -100,10 +118,9 @@ impl Audit {
         }
         let stale = is_right.iter().filter(|is_right| !**is_right).count() as u64;
         self.checked += expected.len() as u64;
-        self.stale += stale.max(u64::from(!has_taught_the_same(
-            &expected,
-            &answers.stations_seen,
-        )));
+        let has_taught = has_taught_the_same(&expected, &answers.stations_seen)
+            && has_taught_the_rules(&expected, &answers.rules_taught);
+        self.stale += stale.max(u64::from(!has_taught));
     }
 }
 
@@ -125,4 +142,14 @@ fn has_taught_the_same(expected: &[Expected], learned: &[(Station, PortId)]) -> 
     expected.sort_unstable();
     learned.sort_unstable();
     expected == learned
+}
+
+/// The same for rules.
+fn has_taught_the_rules(expected: &[Expected], taught: &[Arc<LearnedRule>]) -> bool {
+    let expected = expected.iter().flat_map(|expected| &expected.rules_taught);
+    let mut expected: Vec<u64> = expected.map(|rule| rule.whole_hash).collect();
+    let mut taught: Vec<u64> = taught.iter().map(|rule| rule.whole_hash).collect();
+    expected.sort_unstable();
+    taught.sort_unstable();
+    expected == taught
 }

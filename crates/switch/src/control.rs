@@ -26,8 +26,8 @@
 //!    are sent. The acknowledgements come first, so a packet waiting afterwards was left
 //!    before them, or is newer. A packet that the other worker has taken and not yet sent
 //!    counts as waiting.
-//! 3. Learning takes a bounded share of the time: the next change for it waits at
-//!    least [`LEARNING_INTERVAL`], and at least four times as long as the last one took.
+//! 3. Learning takes a bounded share of the time: the next change for it waits at least four
+//!    times as long as the last one took, and for stations at least [`LEARNING_INTERVAL`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ use std::time::Duration;
 use thalweg_datapath::{Findings, Requests, Work};
 use thalweg_io::PortStatus;
 use thalweg_packet::{Instant, PortId};
-use thalweg_pipeline::{Change, ChangeError, Delta, Operation, RuleId, Station};
+use thalweg_pipeline::{Change, ChangeError, Delta, LearnedRule, Operation, RuleId, Station};
 
 use crate::message::{Answer, Command, News, Settled};
 use crate::removal::{Removal, RemovalReason};
@@ -98,6 +98,9 @@ impl Switch {
         if !self.moves.is_empty() {
             wait = wait.min(self.next_learning - self.shared.clock.real_now());
         }
+        if !self.upkeep.lessons.is_empty() {
+            wait = wait.min(self.next_lesson - self.shared.clock.real_now());
+        }
         wait = wait.min(self.trainer.rest(self.shared.clock.real_now()));
         if self.are_connections_left {
             wait = wait.min(EXPIRY_TIME);
@@ -118,6 +121,7 @@ impl Switch {
             }
         }
         self.learn();
+        self.learn_rules();
         self.tick();
         self.serve_openflow();
         let shared = self.shared.clone();
@@ -252,8 +256,13 @@ impl Switch {
         if is_held {
             self.ask(|| Command::Hold);
         }
-        let delta = match steps::apply(&self.shared.pipeline, change, now) {
-            Ok(delta) => Arc::new(delta),
+        let (delta, forgotten) = match steps::apply(&self.shared.pipeline, change, now) {
+            Ok(delta) => {
+                let pipeline = self.shared.pipeline.read();
+                self.shared.learned.follow(&pipeline, &delta);
+                let forgotten = self.upkeep.lessons.follow(&pipeline, &delta);
+                (Arc::new(delta), forgotten)
+            }
             Err(error) => {
                 if is_held {
                     self.ask(|| Command::Release);
@@ -288,6 +297,11 @@ impl Switch {
             self.desks.note_ports();
         }
         self.trainer.note_change();
+        if let Some(change) = forgotten {
+            // Each change of this kind ends a rule, so there are not many.
+            let ended = self.apply_because(&change, &[])?;
+            self.tell_ended(&ended, &[]);
+        }
         Ok(Arc::unwrap_or_clone(delta))
     }
 
@@ -414,6 +428,7 @@ impl Switch {
         self.add_former_ports(&mut totals);
         totals.stations_refused = self.upkeep.stations_refused();
         totals.stations = self.upkeep.station_counters();
+        totals.learning = self.upkeep.lessons.counters;
         totals.removals_refused = self.upkeep.removals_refused();
         totals.own_changes = self.own_changes;
         totals.maintenance = self.maintenance;
@@ -443,6 +458,8 @@ impl Switch {
                     self.handle_port(port, status);
                 }
             }
+            News::Taught(taught) => self.take_lessons(taught),
+            News::FinTimeouts(ended) => self.shorten_timeouts(ended),
             News::IndexJob(worker, job) => self.trainer.take_on(worker, *job),
             News::Upcalls(reports, lost) => self.upcalls.note(reports, lost),
             News::Attention => {}
@@ -491,6 +508,81 @@ impl Switch {
         // Invariant 3.
         let end = self.shared.clock.real_now();
         self.next_learning = end + LEARNING_INTERVAL.max((end - start) * 4);
+    }
+
+    /// Takes in rules that packets have taught.
+    pub(crate) fn take_lessons(&mut self, taught: Vec<Arc<LearnedRule>>) {
+        for rule in self.upkeep.lessons.take_in(taught) {
+            self.shared.learned.withdraw(&rule);
+        }
+    }
+
+    /// Makes a change of the rules that packets have taught, if it is time.
+    fn learn_rules(&mut self) {
+        let start = self.shared.clock.real_now();
+        if self.upkeep.lessons.is_empty() || start < self.next_lesson {
+            return;
+        }
+        self.learn_rules_now();
+        // Invariant 3.
+        let end = self.shared.clock.real_now();
+        self.next_lesson = end + (end - start) * 4;
+    }
+
+    /// Makes a change of the rules that packets have taught.
+    pub(crate) fn learn_rules_now(&mut self) {
+        let now = self.now();
+        let shared = self.shared.clone();
+        let learned = self.upkeep.lessons.conclude(&shared.pipeline.read());
+        if !learned.refreshed.is_empty() {
+            let mut pipeline = shared.pipeline.write();
+            let refreshed = learned.refreshed.iter();
+            refreshed.for_each(|id| pipeline.refresh_rule(*id, now));
+        }
+        if learned.operations.is_empty() {
+            return;
+        }
+        let operations = learned.operations.iter().map(|(_, operation)| operation);
+        let change = Change {
+            operations: operations.cloned().collect(),
+        };
+        let count = change.operations.len() as u64;
+        match self.apply_lessons(&change) {
+            true => self.upkeep.lessons.counters.learned += count,
+            // One is refused: the others are learned one by one.
+            false => {
+                for (rule, operation) in learned.operations {
+                    let is_learned = self.apply_lessons(&Change::one(operation));
+                    let counters = &mut self.upkeep.lessons.counters;
+                    match is_learned {
+                        true => counters.learned += 1,
+                        false => {
+                            counters.refused += 1;
+                            shared.learned.withdraw(&rule);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes a change of learned rules, and tells of it; returns false if it is refused.
+    fn apply_lessons(&mut self, change: &Change) -> bool {
+        let Ok(delta) = self.apply_because(change, &[]) else {
+            return false;
+        };
+        self.own_changes += 1;
+        self.tell_changed(&delta, change);
+        true
+    }
+
+    /// Shortens the timeouts of rules at which TCP connections have ended.
+    pub(crate) fn shorten_timeouts(&mut self, ended: Vec<(RuleId, u16, u16)>) {
+        let shared = self.shared.clone();
+        let mut pipeline = shared.pipeline.write();
+        let shorten = |(rule, idle_s, hard_s)| pipeline.shorten_timeouts(rule, idle_s, hard_s);
+        let changed: Vec<RuleId> = ended.into_iter().filter_map(shorten).collect();
+        self.upkeep.shorten_timeouts(&pipeline, &changed);
     }
 
     /// Forgets connections whose time is over, for a short while. Where many begin and end, some

@@ -30,6 +30,7 @@ use thalweg_pipeline::{
 };
 
 use crate::audit::Audit;
+use crate::learning::LearningCounters;
 use crate::long_work::{LongWork, LongWorkStatistics, LongWorker, SLICE_EVERY, SLICE_STEPS};
 use crate::removal::{Removal, RemovalReason};
 use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
@@ -130,6 +131,8 @@ pub struct Engine {
     upkeep: Upkeep,
     audit: Option<Audit>,
     unsettled: Option<Unsettled>,
+    /// The change that ends rules whose last learner went with the last change.
+    forgotten: Option<Change>,
     /// The result of the only slice of a layout change, until the caller asks for it.
     taken_early: Option<Step>,
     is_lazy: bool,
@@ -161,6 +164,7 @@ impl Engine {
             upkeep,
             audit: config.is_audited.then(Audit::new),
             unsettled: None,
+            forgotten: None,
             taken_early: None,
             is_lazy,
             bursts: 0,
@@ -203,6 +207,11 @@ impl Engine {
     /// Existing cache entries are compared as soon as a packet meets them.
     pub fn begin_audit(&mut self) {
         self.audit.get_or_insert_with(Audit::new);
+    }
+
+    /// What became of the rules that packets taught.
+    pub fn learning(&self) -> LearningCounters {
+        self.upkeep.lessons.counters
     }
 
     /// Reports of ended rules that asked for it, since the last call.
@@ -250,6 +259,7 @@ impl Engine {
             self.step();
         }
         self.learn(now);
+        self.learn_rules(now);
         self.bursts = self.bursts.wrapping_add(1);
         match self.place {
             LongWork::Inline if self.bursts.is_multiple_of(TEND_EVERY) => self.train(),
@@ -272,6 +282,7 @@ impl Engine {
         let pool = std::mem::replace(&mut self.outbox.pool, PacketPool::with_capacity(0, 0));
         let mut answers = Outbox::with_connections(pool, self.outbox.connections.clone());
         answers.chance = self.outbox.chance;
+        answers.learned = self.outbox.learned.clone();
         answers.grows = self.outbox.grows;
         self.datapath
             .process(packets, now, &self.pipeline, &mut answers);
@@ -279,6 +290,9 @@ impl Engine {
         self.outbox.sent.append(&mut answers.sent);
         self.outbox.to_controller.append(&mut answers.to_controller);
         self.outbox.stations_seen.append(&mut answers.stations_seen);
+        self.outbox.rules_taught.append(&mut answers.rules_taught);
+        self.outbox.fin_timeouts.append(&mut answers.fin_timeouts);
+        self.outbox.rules_refused += answers.rules_refused;
         self.outbox.copies_refused += answers.copies_refused;
         self.outbox.queued += answers.queued;
         self.outbox.chance = answers.chance;
@@ -300,6 +314,38 @@ impl Engine {
             let change = Change::one(Operation::MoveMacs(moves));
             self.apply(&change, now)
                 .expect("a station can always be moved");
+        }
+    }
+
+    /// Makes a change of the rules that packets taught.
+    fn learn_rules(&mut self, now: Instant) {
+        for (rule, idle_s, hard_s) in std::mem::take(&mut self.outbox.fin_timeouts) {
+            let pipeline = self.pipeline.get_mut();
+            if let Some(rule) = pipeline.shorten_timeouts(rule, idle_s, hard_s) {
+                self.upkeep.shorten_timeouts(pipeline, &[rule]);
+            }
+        }
+        if self.outbox.rules_taught.is_empty() {
+            return;
+        }
+        let taught = std::mem::take(&mut self.outbox.rules_taught);
+        let mut refused = self.upkeep.lessons.take_in(taught);
+        let learned = self.upkeep.lessons.conclude(&self.pipeline.read());
+        for id in &learned.refreshed {
+            self.pipeline.get_mut().refresh_rule(*id, now);
+        }
+        for (rule, operation) in learned.operations {
+            let is_learned = self.apply(&Change::one(operation), now).is_ok();
+            let counters = &mut self.upkeep.lessons.counters;
+            counters.learned += u64::from(is_learned);
+            counters.refused += u64::from(!is_learned);
+            refused.extend((!is_learned).then_some(rule));
+        }
+        for rule in refused {
+            self.outbox.learned.withdraw(&rule);
+            if let Some(audit) = &self.audit {
+                audit.withdraw(&rule);
+            }
         }
     }
 
@@ -327,11 +373,24 @@ impl Engine {
             _ => Work::default(),
         };
         let delta = Arc::unwrap_or_clone(delta);
+        self.forget_learned(now)?;
         // Before the first packet there is no work to interleave with.
         if self.place == LongWork::Inline || self.bursts == 0 {
             self.train();
         }
         Ok(Update { delta, work })
+    }
+
+    /// Ends the rules whose last learner went with the last change. A caller that follows changes
+    /// in slices does this once the change is acknowledged.
+    ///
+    /// # Errors
+    /// None in practice: rules can always be deleted.
+    pub fn forget_learned(&mut self, now: Instant) -> Result<(), ChangeError> {
+        match self.forgotten.take() {
+            Some(change) => self.apply(&change, now).map(|_| ()),
+            None => Ok(()),
+        }
     }
 
     /// Figures of the megaflows' learned index, if there is one.
@@ -430,6 +489,12 @@ impl Engine {
         self.taken_early = None;
         let delta = Arc::new(self.pipeline_mut().apply(change, now)?);
         self.has_table_work = true;
+        let pipeline = self.pipeline.get_mut();
+        self.outbox.learned.follow(pipeline, &delta);
+        if let Some(audit) = &self.audit {
+            audit.follow(pipeline, &delta);
+        }
+        self.forgotten = self.upkeep.lessons.follow(pipeline, &delta);
         let index = self.datapath.index().filter(|_| !delta.has_new_layout);
         let findings = index.map(|index| index.search(&self.pipeline(), &delta).into());
         self.datapath.begin(delta.clone(), findings);

@@ -15,7 +15,7 @@ use thalweg_datapath::{
 };
 use thalweg_io::{PortCounters, PortStatus};
 use thalweg_packet::{Instant, PortId};
-use thalweg_pipeline::{Delta, Notice, RuleId, Station, Version};
+use thalweg_pipeline::{Delta, LearnedRule, Notice, RuleId, Station, Version};
 
 use crate::ports::{Attached, Routes};
 use crate::worker_counters::WorkerCounters;
@@ -120,6 +120,10 @@ pub(crate) struct Report {
 pub(crate) enum News {
     /// Stations were seen.
     Learned(Vec<(Station, PortId)>),
+    /// Packets taught rules.
+    Taught(Vec<Arc<LearnedRule>>),
+    /// TCP connections ended at rules: their longest idle and hard timeouts, in seconds.
+    FinTimeouts(Vec<(RuleId, u16, u16)>),
     /// A port's state changed; the second field tells apart ports that had the same number.
     Port(PortId, u64, PortStatus),
     /// Upcalls, and the number of those without a report.

@@ -15,7 +15,7 @@
 use std::time::Duration;
 
 use thalweg_packet::{Instant, PortId};
-use thalweg_pipeline::Station;
+use thalweg_pipeline::{LearnedRule, Station};
 
 /// Places of the table; a power of two.
 const PLACES: usize = 4_096;
@@ -54,6 +54,60 @@ impl Recent {
         if place.is_some_and(|(known, _, _)| known == station) {
             *place = None;
         }
+    }
+}
+
+/// Rules that a worker has recently reported as taught by packets: the same for `learn`.
+///
+/// 1. A rule is news again once a change has ended rules, as it may be among them.
+/// 2. A rule is news again [`REFRESH_RULE`] after its last report, as its hard timeout counts from
+///    the last packet.
+#[derive(Debug, Default)]
+pub(crate) struct RecentRules {
+    /// Empty until a packet teaches a rule.
+    places: Vec<Option<RecentRule>>,
+    /// How often all was forgotten.
+    age: u64,
+}
+
+/// A rule that was reported.
+#[derive(Clone, Copy, Debug)]
+struct RecentRule {
+    place_hash: u64,
+    whole_hash: u64,
+    age: u64,
+    told_at: Instant,
+}
+
+/// Time after which a rule is reported again; timeouts are whole seconds.
+const REFRESH_RULE: Duration = Duration::from_millis(500);
+
+impl RecentRules {
+    /// Whether a rule must be reported; if so, records it as reported.
+    pub(crate) fn is_news(&mut self, rule: &LearnedRule, now: Instant) -> bool {
+        if self.places.is_empty() {
+            self.places = vec![None; PLACES];
+        }
+        let place = &mut self.places[rule.place_hash as usize % PLACES];
+        let is_known = place.is_some_and(|known| {
+            (known.place_hash, known.whole_hash) == (rule.place_hash, rule.whole_hash)
+                && known.age == self.age
+                && now - known.told_at < REFRESH_RULE
+        });
+        if !is_known {
+            *place = Some(RecentRule {
+                place_hash: rule.place_hash,
+                whole_hash: rule.whole_hash,
+                age: self.age,
+                told_at: now,
+            });
+        }
+        !is_known
+    }
+
+    /// Makes all rules news again.
+    pub(crate) fn forget_all(&mut self) {
+        self.age += 1;
     }
 }
 

@@ -25,14 +25,14 @@ use std::time::Duration;
 use thalweg_datapath::{Datapath, Gate, Progress, Tending};
 use thalweg_io::{BURST, PortStatus};
 use thalweg_packet::{Instant, Packet, PacketPool};
-use thalweg_pipeline::{Connections, Delta, Outbox, Pipeline};
+use thalweg_pipeline::{Connections, Delta, LearnedCounts, Outbox, Pipeline};
 
 use crate::clock::Clock;
 use crate::doorbell::Doorbell;
 use crate::exchange::Exchange;
 use crate::message::{Answer, CacheSetting, Command, News, PacketIn, Report, Settled};
 use crate::ports::{Ports, Routes};
-use crate::recent::Recent;
+use crate::recent::{Recent, RecentRules};
 use crate::sync::{Mutex, Receiver, Sender};
 use crate::v2p::{Node, lock};
 use crate::worker::Duty;
@@ -70,6 +70,8 @@ pub(crate) struct Shared {
     pub(crate) node: Option<Mutex<Node>>,
     /// The connections of all workers.
     pub(crate) connections: Arc<Connections>,
+    /// The rules of bounded `learn` actions.
+    pub(crate) learned: Arc<LearnedCounts>,
 }
 
 /// The channels of a worker.
@@ -89,6 +91,7 @@ pub(crate) struct RuleDuty {
     datapath: Datapath,
     outbox: Outbox,
     recent: Recent,
+    recent_rules: RecentRules,
     counters: WorkerCounters,
     /// By worker: packets for its ports, each with the port's place.
     leaving: Vec<Vec<(usize, Packet)>>,
@@ -120,6 +123,7 @@ impl RuleDuty {
             datapath,
             outbox,
             recent: Recent::new(),
+            recent_rules: RecentRules::default(),
             counters: WorkerCounters::default(),
             leaving,
             moving: None,
@@ -227,6 +231,21 @@ impl RuleDuty {
         if !self.outbox.stations_seen.is_empty() {
             self.tell_learned(now);
         }
+        if !self.outbox.rules_taught.is_empty() {
+            self.tell_taught(now);
+        }
+        if !self.outbox.fin_timeouts.is_empty() {
+            let ended = std::mem::take(&mut self.outbox.fin_timeouts);
+            // Without room the rule keeps its timeouts.
+            if self
+                .channels
+                .news
+                .try_send(News::FinTimeouts(ended))
+                .is_err()
+            {
+                self.counters.fin_timeouts_refused += 1;
+            }
+        }
         if !self.outbox.to_controller.is_empty() {
             self.tell_controller();
         }
@@ -284,6 +303,27 @@ impl RuleDuty {
             self.counters.learned_refused += refused.len() as u64;
             for (station, _) in refused {
                 self.recent.forget(station);
+            }
+        }
+    }
+
+    /// Reports rules that packets taught, each at most once in a while.
+    fn tell_taught(&mut self, now: Instant) {
+        let now = self.shared.clock.shown_at(now);
+        let recent = &mut self.recent_rules;
+        let taught = self.outbox.rules_taught.drain(..);
+        let taught = taught.filter(|rule| recent.is_news(rule, now));
+        let taught: Vec<_> = taught.collect();
+        if taught.is_empty() {
+            return;
+        }
+        if let Err(error) = self.channels.news.try_send(News::Taught(taught))
+            && let News::Taught(refused) = error.into_inner()
+        {
+            self.counters.lessons_refused += refused.len() as u64;
+            self.recent_rules.forget_all();
+            for rule in refused {
+                self.shared.learned.withdraw(&rule);
             }
         }
     }
@@ -449,6 +489,9 @@ impl RuleDuty {
             for station in &delta.stations {
                 self.recent.forget(*station);
             }
+            if !delta.removed.is_empty() {
+                self.recent_rules.forget_all();
+            }
             let requests = self.datapath.request_walks();
             let requests = requests.map(|requests| (self.number, Box::new(requests)));
             self.answer(Answer::Advanced(requests));
@@ -483,6 +526,7 @@ impl RuleDuty {
         self.counters.longest_round = ports.longest_round;
         self.counters.copies_refused = self.outbox.copies_refused;
         self.counters.queued = self.outbox.queued;
+        self.counters.rules_over_limit = self.outbox.rules_refused;
         let ports = ports.attached.iter().filter(|port| !port.is_vacant);
         let report = Report {
             ports: ports

@@ -33,7 +33,8 @@ use thalweg_datapath::{Datapath, Gate, Index, Work};
 use thalweg_io::PortStatus;
 use thalweg_packet::{Instant, PacketPool, PortId};
 use thalweg_pipeline::{
-    Change, ChangeError, Connections, MacMove, Operation, Outbox, Pipeline, PortState, Walker,
+    Change, ChangeError, Connections, LearnedCounts, MacMove, Operation, Outbox, Pipeline,
+    PortState, Walker,
 };
 
 use crate::clock::Clock;
@@ -189,6 +190,8 @@ pub struct Switch {
     /// Station moves for the next learning change.
     pub(crate) moves: Vec<MacMove>,
     pub(crate) next_learning: Instant,
+    /// When taught rules may be learned next.
+    pub(crate) next_lesson: Instant,
     /// Whether connections may wait for being forgotten.
     pub(crate) are_connections_left: bool,
     pub(crate) own_changes: u64,
@@ -258,7 +261,8 @@ impl Switch {
         let (ports, sources) = attach(ports, &mut settings);
         let links = ports.iter().map(|port| (port.number, port.status));
         let links = links.collect();
-        let (pipeline, upkeep) = begin(&config, &ports, rules, &clock)?;
+        let learned = Arc::default();
+        let (pipeline, upkeep) = begin(&config, &ports, rules, &clock, &learned)?;
         let doorbells = (0..config.workers).map(doorbell);
         let exchange = || Exchange::new(config.exchange_packets, config.packet_bytes);
         let shared = Arc::new(Shared {
@@ -268,6 +272,7 @@ impl Switch {
             doorbells: doorbells.collect::<Result<_, _>>()?,
             node: node.map(Mutex::new),
             connections: Arc::new(connections()),
+            learned,
         });
         // One for a change being repaired, two for the next.
         let (answers_in, answers) = bounded(3 * config.workers);
@@ -283,6 +288,7 @@ impl Switch {
             upcalls: Upcalls::new(&config.datapath),
             moves: Vec::new(),
             next_learning: Instant::ZERO,
+            next_lesson: Instant::ZERO,
             are_connections_left: false,
             own_changes: 0,
             unsettled: VecDeque::new(),
@@ -331,6 +337,7 @@ impl Switch {
         let mut outbox = Outbox::with_connections(pool, self.shared.connections.clone());
         // Workers draw different numbers.
         outbox.chance = self.shared.connections.seed() ^ (number as u64) << 32;
+        outbox.learned = self.shared.learned.clone();
         let routes = self.routes.clone();
         let duty = RuleDuty::new(number, shared, channels, routes, datapath, outbox);
         let worker = Worker::new(duty, ports);
@@ -453,6 +460,7 @@ fn begin(
     ports: &[Attached],
     rules: &Change,
     clock: &Clock,
+    learned: &LearnedCounts,
 ) -> Result<(Pipeline, Upkeep), SwitchError> {
     let mut pipeline = Pipeline::new(config.pipeline.clone());
     let mut upkeep = Upkeep::new(config.pipeline.stations);
@@ -464,6 +472,10 @@ fn begin(
     };
     for change in [&announced, rules] {
         let delta = pipeline.apply(change, clock.now())?;
+        learned.follow(&pipeline, &delta);
+        // These changes only add rules.
+        let forgotten = upkeep.lessons.follow(&pipeline, &delta);
+        debug_assert!(forgotten.is_none());
         upkeep.conclude(&pipeline, &delta, &[], clock.now());
         pipeline.reclaim(delta.version);
     }

@@ -75,7 +75,8 @@ impl Timeouts {
         }
         self.next_check = now + INTERVAL;
         while let Some(Reverse((deadline, id))) = self.queue.peek().copied() {
-            if deadline > now {
+            // A rule whose time ends just now is not over yet, as in Open vSwitch.
+            if deadline >= now {
                 break;
             }
             self.queue.pop();
@@ -91,7 +92,7 @@ impl Timeouts {
             };
             let hard = seconds(rule.hard_timeout_s);
             let idle = seconds(rule.idle_timeout_s);
-            if hard.is_some_and(|hard| now - rule.modified_at >= hard) {
+            if hard.is_some_and(|hard| now - rule.modified_at > hard) {
                 due.over.push((id, RemovalReason::HardTimeout));
             } else if let Some(idle) = idle.filter(|idle| now - rule.used_at >= *idle) {
                 // Time starts at zero, so everything last used that long ago is idle.

@@ -7,6 +7,7 @@ use thalweg_io::{PortCounters, PortStatus};
 use thalweg_packet::PortId;
 use thalweg_pipeline::Version;
 
+use crate::learning::LearningCounters;
 use crate::message::Report;
 use crate::stations::StationCounters;
 use crate::training::TrainingCounters;
@@ -64,6 +65,8 @@ pub struct Totals {
     pub v2p_drops: V2pCounters,
     /// What happened to stations.
     pub stations: StationCounters,
+    /// What became of rules that packets taught.
+    pub learning: LearningCounters,
     /// Stations not remembered for lack of room.
     pub stations_refused: u64,
     /// Reports of ended rules that were not collected in time.

@@ -17,6 +17,7 @@ use thalweg_pipeline::{
 };
 
 use crate::aging::Aging;
+use crate::learning::Lessons;
 use crate::removal::{Removal, RemovalReason};
 use crate::stations::StationCounters;
 use crate::timeouts::{Due, Timeouts};
@@ -24,10 +25,11 @@ use crate::timeouts::{Due, Timeouts};
 /// Most reports of ended rules waiting to be collected.
 const MAX_REMOVALS: usize = 65_536;
 
-/// Stations, timeouts and reports.
+/// Stations, lessons, timeouts and reports.
 #[derive(Debug)]
 pub(crate) struct Upkeep {
     aging: Aging,
+    pub(crate) lessons: Lessons,
     timeouts: Timeouts,
     removals: Vec<Removal>,
     removals_refused: u64,
@@ -45,6 +47,7 @@ impl Upkeep {
     pub(crate) fn new(stations: usize) -> Upkeep {
         Upkeep {
             aging: Aging::new(stations),
+            lessons: Lessons::default(),
             timeouts: Timeouts::default(),
             removals: Vec::new(),
             removals_refused: 0,
@@ -105,6 +108,11 @@ impl Upkeep {
         let known = known.filter(|known| known.is_up != is_up)?;
         let state = PortState { is_up, ..known };
         Some(Change::one(Operation::SetPort(port, state)))
+    }
+
+    /// Follows rules whose timeouts were shortened.
+    pub(crate) fn shorten_timeouts(&mut self, pipeline: &Pipeline, rules: &[RuleId]) {
+        self.timeouts.watch(pipeline, rules);
     }
 
     /// The rules whose time may be over; the caller must check the caches for uses of the idle

@@ -15,6 +15,12 @@ pub struct WorkerCounters {
     pub queued: u64,
     /// Reports of stations that the control side had no room for; they are sent again.
     pub learned_refused: u64,
+    /// Rules that packets taught and the control side had no room for; they are taught again.
+    pub lessons_refused: u64,
+    /// Rules that packets taught and whose cookies have as many rules as they may.
+    pub rules_over_limit: u64,
+    /// Bursts with ends of TCP connections that the control side had no room for.
+    pub fin_timeouts_refused: u64,
     /// Packets for the controller that were handed to the control side.
     pub packet_ins: u64,
     /// Packets for the controller that the control side had no room for.
@@ -34,6 +40,9 @@ impl WorkerCounters {
         self.copies_refused += other.copies_refused;
         self.queued += other.queued;
         self.learned_refused += other.learned_refused;
+        self.lessons_refused += other.lessons_refused;
+        self.rules_over_limit += other.rules_over_limit;
+        self.fin_timeouts_refused += other.fin_timeouts_refused;
         self.packet_ins += other.packet_ins;
         self.packet_ins_refused += other.packet_ins_refused;
         self.maintenance_time += other.maintenance_time;

@@ -449,7 +449,12 @@ impl Switch {
 
     /// What a bridge's change did to rules, if monitors want it. An addition that replaces a rule
     /// is told as an addition.
-    fn flow_events(&self, numbers: Numbering, delta: &Delta, change: &Change) -> Vec<FlowEvent> {
+    pub(super) fn flow_events(
+        &self,
+        numbers: Numbering,
+        delta: &Delta,
+        change: &Change,
+    ) -> Vec<FlowEvent> {
         let desk = self.desks.get(numbers.bridge);
         if !desk.is_some_and(|desk| desk.watches_flows) {
             return Vec::new();
@@ -458,6 +463,9 @@ impl Switch {
         let pipeline = self.pipeline();
         let stats = |id: RuleId| stats_of(&pipeline, numbers, id, None, now);
         let event = |id: RuleId, event, reason, before: Option<RuleId>| {
+            if pipeline.rule(id)?.table.bridge() != numbers.bridge {
+                return None;
+            }
             Some(FlowEvent {
                 event,
                 flow: stats(id)?,

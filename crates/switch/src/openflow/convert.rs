@@ -10,6 +10,7 @@
 pub(super) mod actions;
 mod fields;
 pub(super) mod groups;
+mod learning;
 pub(super) mod matching;
 pub(super) mod reading;
 mod shape;

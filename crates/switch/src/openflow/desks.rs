@@ -12,7 +12,7 @@ use thalweg_control::openflow::target::{Event, FlowEvent};
 use thalweg_openflow::message::flow::removed;
 use thalweg_openflow::message::monitor::MonitorEvent;
 use thalweg_packet::Instant;
-use thalweg_pipeline::{BridgeId, Delta, Misses, RuleId, Version};
+use thalweg_pipeline::{BridgeId, Change, Delta, Misses, RuleId, Version};
 
 use super::cursor::stats_of;
 use super::desk::{Desk, DeskMemory, OpenFlowCounters, flow_removed, reason_number};
@@ -212,6 +212,19 @@ impl Switch {
             if let Some(desk) = self.desks.get_mut(numbers.bridge) {
                 let events = desk.note_ports(now);
                 events.into_iter().for_each(|event| desk.push(event));
+            }
+        }
+    }
+
+    /// Tells monitors of a change that the switch has made of rules.
+    pub(crate) fn tell_changed(&mut self, delta: &Delta, change: &Change) {
+        for numbers in self.desks.numberings() {
+            self.tell_vacancy(numbers);
+            let events = self.flow_events(numbers, delta, change);
+            if let Some(desk) = self.desks.get_mut(numbers.bridge) {
+                for event in events {
+                    desk.push(Event::Flow(Box::new(event)));
+                }
             }
         }
     }

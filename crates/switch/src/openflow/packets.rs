@@ -335,6 +335,7 @@ impl Switch {
         let mut outbox = Outbox::with_connections(pool, self.shared.connections.clone());
         (outbox.grows, outbox.now) = (true, now);
         outbox.chance = self.shared.connections.seed() ^ now.as_nanos();
+        outbox.learned = self.shared.learned.clone();
         outbox
     }
 
@@ -353,6 +354,8 @@ impl Switch {
         for (station, port) in outbox.stations_seen.drain(..) {
             self.handle_station(station, port);
         }
+        self.take_lessons(std::mem::take(&mut outbox.rules_taught));
+        self.shorten_timeouts(std::mem::take(&mut outbox.fin_timeouts));
         let received = outbox.to_controller.drain(..);
         let received = received.map(|(notice, packet)| Received {
             notice,

@@ -14,7 +14,7 @@ use thalweg_pipeline::{
 use super::fields::{needs_more, pieces_for_action, subfield};
 use super::matching::{ones, port_id, to_piece};
 use super::shape::Shape;
-use super::tracking;
+use super::{learning, tracking};
 
 /// How deep lists may nest.
 const MAX_NESTING: usize = 16;
@@ -178,6 +178,24 @@ impl Reader {
             Of::Bundle(bundle) => self.bundle(bundle)?,
             Of::Ct(asked) => self.tracking(asked, depth)?,
             Of::CtClear => Action::Untrack,
+            Of::Learn(asked) => {
+                let learning = learning::learning(asked, self.shape.as_ref())?;
+                Action::Learn(Box::new(learning))
+            }
+            Of::FinTimeout { idle_s, hard_s } => {
+                if self
+                    .shape
+                    .as_ref()
+                    .is_some_and(|shape| !shape.has(Needs::Tcp))
+                {
+                    let what = "fin_timeout needs a match on TCP";
+                    return Err(refuse(ErrorCode::OFPBAC_MATCH_INCONSISTENT, what));
+                }
+                Action::FinTimeout {
+                    idle_s: *idle_s,
+                    hard_s: *hard_s,
+                }
+            }
             Of::DebugRecirc => Action::DebugRecirculation,
             Of::DebugSlow => Action::DebugSlow,
             Of::Enqueue { port, queue } => Action::Output(Output::Enqueue {

@@ -11,7 +11,7 @@ use thalweg_pipeline::{Action, Match, Output, Tracking, Write, Zone};
 use super::fields::{name_of, of_subfield};
 use super::matching::{from_piece, ones, port_number};
 use super::shape::Shape;
-use super::tracking;
+use super::{learning, tracking};
 
 /// What a rule does, with the length that its outputs to ports were sent with.
 pub(in crate::openflow) fn instructions(
@@ -189,6 +189,14 @@ fn tell(action: &Action, shape: &mut Shape) -> of_action::Action {
         }
         Action::Track(tracking) => tell_tracking(tracking, shape),
         Action::Untrack => Of::CtClear,
+        Action::Learn(learning) => match learning::told(learning, shape) {
+            Some(told) => Of::Learn(Box::new(told)),
+            None => untold(action),
+        },
+        Action::FinTimeout { idle_s, hard_s } => Of::FinTimeout {
+            idle_s: *idle_s,
+            hard_s: *hard_s,
+        },
         Action::DebugRecirculation => Of::DebugRecirc,
         Action::DebugSlow => Of::DebugSlow,
         Action::WriteMetadata { .. }
@@ -299,8 +307,8 @@ fn one_write(write: &Write, shape: &Shape) -> Option<of_action::Action> {
     }
     let (name, piece) = name_of(field, shape)?;
     if field == f::IN_PORT {
-        let port = port_number(PortId(value as u32));
-        return Some(set(name, port.0.into(), None));
+        // Of the two names only this one has a number for no port.
+        return Some(set(of::FieldId::IN_PORT, value & ones(16), None));
     }
     let bits = from_piece(mask, &piece);
     let is_whole = bits == from_piece(ones(piece.width_bits), &piece);

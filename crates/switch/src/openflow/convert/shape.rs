@@ -31,7 +31,8 @@ impl Shape {
         shape
     }
 
-    fn learn(&mut self, field: FieldId, value: u128) {
+    /// Notes that a field has this value.
+    pub(super) fn learn(&mut self, field: FieldId, value: u128) {
         match field {
             f::ETH_TYPE => self.ether_type = value as u16,
             f::IP_PROTO => self.protocol = value as u8,

@@ -1,0 +1,166 @@
+//! Rules that packets teach (`learn`), and rules that go with those that learn them.
+//!
+//! ```text
+//!   packets teach a rule:   not there, or other actions or another cookie:  a change adds it
+//!                           there already:  its hard timeout begins again, without a version
+//!   a change ends the last rule that learns with `delete_learned`:
+//!                           another ends the rules with its table and cookie
+//! ```
+//!
+//! 1. Of two lessons about one rule, the later counts.
+//! 2. Rules that wait are bounded by [`MAX_TAUGHT`]. What does not fit, and what the pipeline
+//!    refuses, is counted; the next packet teaches it again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use thalweg_pipeline::{
+    Change, Delta, LearnedCookie, LearnedRule, Match, Operation, Pipeline, Revision, RuleId,
+    Selector, TableId, Target, each_learning,
+};
+
+/// Most rules that wait for the next change.
+const MAX_TAUGHT: usize = 8_192;
+
+/// What became of the rules that packets taught.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LearningCounters {
+    /// Rules added, or given other actions or another cookie.
+    pub learned: u64,
+    /// Lessons about rules that were there: their hard timeouts began again.
+    pub refreshed: u64,
+    /// Lessons that the pipeline refused, or that there was no room for.
+    pub refused: u64,
+    /// Times that the rules of a cookie ended with the last rule that learned them.
+    pub forgotten: u64,
+}
+
+/// The rules that wait to be learned, and the rules that learn.
+#[derive(Debug, Default)]
+pub(crate) struct Lessons {
+    waiting: Vec<Arc<LearnedRule>>,
+    /// How many rules learn with `delete_learned`.
+    learners: HashMap<LearnedCookie, usize>,
+    pub(crate) counters: LearningCounters,
+}
+
+/// What waiting lessons come to.
+#[derive(Debug, Default)]
+pub(crate) struct Learned {
+    /// Each with the operation that learns it.
+    pub(crate) operations: Vec<(Arc<LearnedRule>, Operation)>,
+    /// Rules that are as they were taught.
+    pub(crate) refreshed: Vec<RuleId>,
+}
+
+impl Lessons {
+    /// Whether no rules wait.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Takes rules in; returns those that there is no room for.
+    #[must_use]
+    pub(crate) fn take_in(&mut self, mut taught: Vec<Arc<LearnedRule>>) -> Vec<Arc<LearnedRule>> {
+        let room = MAX_TAUGHT.saturating_sub(self.waiting.len());
+        let refused = taught.split_off(room.min(taught.len()));
+        self.waiting.append(&mut taught);
+        self.counters.refused += refused.len() as u64;
+        refused
+    }
+
+    /// What the waiting lessons come to, at the pipeline's version.
+    pub(crate) fn conclude(&mut self, pipeline: &Pipeline) -> Learned {
+        let waiting = std::mem::take(&mut self.waiting);
+        let mut last: HashMap<(TableId, u16, &Match), usize> = HashMap::new();
+        for (index, rule) in waiting.iter().enumerate() {
+            let flow = &rule.flow;
+            last.insert((flow.table, flow.priority, &flow.matching), index); // Invariant 1.
+        }
+        let mut last: Vec<usize> = last.into_values().collect();
+        last.sort_unstable();
+        let mut learned = Learned::default();
+        for rule in last.into_iter().map(|index| &waiting[index]) {
+            match existing(pipeline, rule) {
+                Some(id) => learned.refreshed.push(id),
+                None => learned.operations.push((rule.clone(), operation(rule))),
+            }
+        }
+        self.counters.refreshed += learned.refreshed.len() as u64;
+        learned
+    }
+
+    /// Follows a change, whose removed rules the pipeline still knows. Returns the change that ends
+    /// the rules whose last learner is gone, if there are any.
+    pub(crate) fn follow(&mut self, pipeline: &Pipeline, delta: &Delta) -> Option<Change> {
+        let cookies = |rules: &[RuleId]| {
+            let mut found = Vec::new();
+            for rule in rules.iter().filter_map(|id| pipeline.rule(*id)) {
+                each_learning(&rule.actions, &mut |learning| {
+                    if learning.deletes_learned {
+                        found.push((learning.table, learning.cookie));
+                    }
+                });
+            }
+            found
+        };
+        for cookie in cookies(&delta.inserted) {
+            *self.learners.entry(cookie).or_default() += 1;
+        }
+        let mut operations = Vec::new();
+        for cookie in cookies(&delta.removed) {
+            let Some(learners) = self.learners.get_mut(&cookie) else {
+                continue;
+            };
+            *learners -= 1;
+            if *learners == 0 {
+                self.learners.remove(&cookie);
+                operations.extend(ending(pipeline, cookie));
+            }
+        }
+        self.counters.forgotten += operations.len() as u64;
+        (!operations.is_empty()).then_some(Change { operations })
+    }
+}
+
+/// The operation that ends the rules with a table and cookie, if there are any.
+fn ending(pipeline: &Pipeline, (table, cookie): LearnedCookie) -> Option<Operation> {
+    let selector = Selector {
+        table: Some(table),
+        cookie: Some((cookie, u64::MAX)),
+        ..Selector::default()
+    };
+    let found = pipeline.rules_selected(&selector, &Target::default());
+    (!found.is_empty()).then_some(Operation::Delete(selector))
+}
+
+/// The rule that a lesson is about.
+fn selector(rule: &LearnedRule) -> Selector {
+    Selector {
+        table: Some(rule.flow.table),
+        matching: rule.flow.matching.clone(),
+        strict_priority: Some(rule.flow.priority),
+        ..Selector::default()
+    }
+}
+
+/// The rule, if it is there as it was taught. A change keeps timeouts, so they are not compared.
+fn existing(pipeline: &Pipeline, taught: &LearnedRule) -> Option<RuleId> {
+    let found = pipeline.rules_selected(&selector(taught), &Target::default());
+    let id = found.first().copied()?;
+    let rule = pipeline.rule(id)?;
+    let is_same = rule.cookie == taught.flow.cookie && *rule.actions == *taught.flow.actions;
+    is_same.then_some(id)
+}
+
+/// Adds the rule, or changes the one in its place as a strict modification does.
+fn operation(rule: &LearnedRule) -> Operation {
+    Operation::Revise(Box::new(Revision {
+        selector: selector(rule),
+        actions: rule.flow.actions.clone(),
+        cookie: Some(rule.flow.cookie),
+        max_length: 0,
+        resets_counts: false,
+        otherwise: Some(rule.flow.clone()),
+    }))
+}
