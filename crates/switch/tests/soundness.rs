@@ -84,8 +84,12 @@ fn shapes() -> Vec<(RandomConfig, Config)> {
         engine.datapath.megaflow.sample_bytes = 40;
         shapes.push((random, engine));
     }
-    for (random, mut engine) in tuple_space {
+    for (random, mut engine) in tuple_space.clone() {
         engine.datapath.mode = Mode::ComputationalFlows;
+        shapes.push((random, engine));
+    }
+    for (mut random, engine) in tuple_space {
+        random.learns = true;
         shapes.push((random, engine));
     }
     shapes
@@ -295,6 +299,7 @@ fn every_cached_answer_is_the_interpreters() {
     let mut drops = BTreeMap::new();
     let (mut hits, mut recirculations, mut computed) = (0, 0, 0);
     let (mut candidates, mut falses) = (0, 0);
+    let mut learned = 0;
     for seed in setting("THALWEG_SEED", 0).. {
         for (index, (random, config)) in shapes().iter().enumerate() {
             let context = format!("seed {seed}, shape {index}");
@@ -311,6 +316,7 @@ fn every_cached_answer_is_the_interpreters() {
             let statistics = run.engine.datapath().statistics();
             hits += statistics.microflow.hits + statistics.megaflow.hits;
             recirculations += statistics.recirculations;
+            learned += run.engine.learning().learned;
             candidates += statistics.lookups.candidates;
             falses += statistics.lookups.false_candidates;
             if config.datapath.mode == Mode::ComputationalFlows {
@@ -328,8 +334,9 @@ fn every_cached_answer_is_the_interpreters() {
     println!("{candidates} candidates of the first layer, {falses} of them false");
     println!(
         "{checked} answers compared, {flips} masks flipped, {hits} hits, {recirculations} \
-         recirculations, {computed} by the rules, drops {drops:?}"
+         recirculations, {computed} by the rules, {learned} rules learned, drops {drops:?}"
     );
+    assert!(learned > 100, "packets hardly taught any rules");
     assert!(
         computed > checked / 20,
         "the rules hardly answered anything"

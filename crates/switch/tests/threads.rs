@@ -384,6 +384,42 @@ fn stations_are_learned_by_all_workers() {
     eventually("it is back", &mut switch, |switch| is_at(switch, 1));
 }
 
+/// Two workers teach at once: no more rules than the bound allows, and none is lost.
+#[test]
+fn a_bound_on_learned_rules_is_exact_for_several_workers() {
+    let (mut switch, ports) = start(workers(2), 2);
+    let flows = "table=0,actions=learn(table=1,limit=40,cookie=0x5,delete_learned,\
+                 NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],result_dst=reg0[0]),resubmit(,2)\n\
+                 table=2,reg0=1,actions=output:1\ntable=2,reg0=0,actions=output:2";
+    switch.apply(&rules(flows)).unwrap();
+    for source in 0..100 {
+        ports[usize::from(source % 2)].inject(&frame(source, 200, 3));
+    }
+    eventually("all is learned", &mut switch, |switch| {
+        let totals = switch.totals();
+        totals.datapath.packets == 100 && totals.learning.learned == 40
+    });
+    let totals = switch.totals();
+    assert_eq!(totals.rules, 3 + 40);
+    assert_eq!(totals.workers.rules_over_limit, 60);
+    // Those that were learned are refreshed; there is no room for the others.
+    let version = totals.version;
+    for source in 0..100 {
+        ports[usize::from(source % 2)].inject(&frame(source, 200, 3));
+    }
+    eventually("all came again", &mut switch, |switch| {
+        switch.totals().datapath.packets == 200
+    });
+    let totals = switch.totals();
+    assert_eq!((totals.rules, totals.version), (43, version));
+    assert_eq!(totals.workers.rules_over_limit, 120);
+    // All go with the rule that learned them.
+    let operation = text::Parser::new().parse_operation("delete table=0");
+    switch.apply(&Change::one(operation.unwrap())).unwrap();
+    let totals = switch.totals();
+    assert_eq!((totals.rules, totals.learning.forgotten), (2, 1));
+}
+
 #[test]
 fn timeouts_end_rules_and_say_what_they_have_seen() {
     let (mut switch, ports) = start(workers(2), 2);

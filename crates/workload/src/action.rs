@@ -125,6 +125,8 @@ pub enum Action {
     Track(Box<TrackAction>),
     /// Forget what the tracker said of the packet.
     Untrack,
+    /// Make a rule of the packet, with these parts.
+    Learn(String),
     /// Apply actions to a copy.
     Clone(Vec<Action>),
     /// End all processing.
@@ -184,6 +186,7 @@ impl fmt::Display for Action {
             Action::ResubmitTuple(table) => write!(f, "resubmit(,{table},ct)"),
             Action::Track(asked) => write!(f, "{asked}"),
             Action::Untrack => f.write_str("ct_clear"),
+            Action::Learn(parts) => write!(f, "learn({parts})"),
             Action::Exit => f.write_str("exit"),
             Action::ClearActions => f.write_str("clear_actions"),
             Action::Clone(list) => write_nested(f, "clone", list),

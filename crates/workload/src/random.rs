@@ -18,6 +18,7 @@ mod actions;
 mod broad;
 mod conversations;
 mod groups;
+mod learning;
 mod matches;
 mod packets;
 mod pool;
@@ -55,6 +56,8 @@ pub struct RandomConfig {
     pub is_broad: bool,
     /// Whether select groups have several buckets with weight; if not, one gets all packets.
     pub selects: bool,
+    /// Whether rules learn others from packets.
+    pub learns: bool,
     /// Whether rules track connections, and match what the tracker says. The lowest rule of
     /// every table then tracks.
     pub tracks: bool,
@@ -72,6 +75,7 @@ impl Default for RandomConfig {
             resubmits: true,
             is_broad: false,
             selects: false,
+            learns: false,
             tracks: false,
         }
     }

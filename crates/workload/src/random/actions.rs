@@ -4,6 +4,7 @@ use rand::Rng;
 
 use super::RandomConfig;
 use super::broad::{self, Shape};
+use super::learning;
 use super::matches::is_later_fragment;
 use super::pool::draw_value;
 use super::tracking;
@@ -76,6 +77,10 @@ pub(super) fn draw_actions(
 ) -> Vec<Action> {
     let mut list = ActionList::new(config, matches);
     let later = (table + 1 < config.tables).then_some(table + 1..config.tables);
+    if config.learns && random.random() {
+        let learn = learning::draw_learn(random, config, &list.shape);
+        list.actions.push(learn);
+    }
     while random.random_ratio(2, 5) {
         if config.tracks && random.random_ratio(1, 3) {
             list.actions
