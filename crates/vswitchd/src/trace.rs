@@ -332,6 +332,10 @@ fn without_sends(effects: &[Effect]) -> Vec<Effect> {
         // A trace tracks nothing.
         Effect::Output(_) | Effect::Recirculate(_) | Effect::Track(_) => None,
         Effect::Clone(nested) => Some(Effect::Clone(without_sends(nested).into())),
+        Effect::LearnRule { rule, .. } => Some(Effect::LearnRule {
+            rule: rule.clone(),
+            outcomes: None,
+        }),
         other => Some(other.clone()),
     });
     kept.collect()

@@ -7,7 +7,7 @@ use super::suite::{Group, Outcome};
 
 /// What a test needs that the daemon does not have, by what its text says; the first that
 /// occurs is the reason.
-const REASONS: [(&str, &str); 46] = [
+const REASONS: [(&str, &str); 44] = [
     ("bashcomp", "the completion scripts are in no package"),
     ("bfd", "BFD: later work"),
     ("cfm", "CFM: later work"),
@@ -31,7 +31,6 @@ const REASONS: [(&str, &str); 46] = [
     ("type=lisp", "tunnels: later work"),
     ("type=srv6", "tunnels: later work"),
     ("type=bareudp", "tunnels: later work"),
-    ("learn(", "the action `learn`: later work"),
     ("conjunction(", "conjunctive matches: later work"),
     ("meter", "meters: later work"),
     ("encap(", "packet types: later work"),
@@ -48,7 +47,6 @@ const REASONS: [(&str, &str); 46] = [
     ("packet_type=(1", "packet types: later work"),
     ("vlan-limit", "two VLAN tags are always parsed"),
     ("vconn:dbg", "messages are not logged as text"),
-    ("-vvconn", "messages are not logged as text"),
     (
         "type=select",
         "a select group chooses in the same pass, without `dp_hash`",

@@ -81,7 +81,10 @@ impl<'a> Emulation<'a> {
                     self.run(nested, packet.bytes());
                     self.below = below;
                 }
-                Effect::Learn { .. } | Effect::Drop { .. } => {}
+                Effect::Learn { .. }
+                | Effect::LearnRule { .. }
+                | Effect::FinTimeout { .. }
+                | Effect::Drop { .. } => {}
                 Effect::Recirculate(_) => return,
                 Effect::PushVlan { .. } if headers.has(h::VLAN_INNER) => {
                     self.is_third_tag_pushed = true;

@@ -1,7 +1,7 @@
 //! A private Open vSwitch and `thalweg-vswitchd` trace packets through the rules of OVN.
 //!
 //! The rules are those of a bridge that `ovn-controller` has set up: `data/flows` in the shared
-//! folder. Lines that Thalweg cannot read yet (conjunctions, `learn`) are left out on both
+//! folder. Lines that Thalweg cannot read yet (conjunctions) are left out on both
 //! sides. Trackers are asked in most of them: each packet is traced for several states of its
 //! connection. Masks are not compared, since those of Thalweg are narrower.
 //!

@@ -135,7 +135,11 @@ impl ActionWriter<'_> {
                 commit.commit();
                 commit.texts.push((self.ports)(*port));
             }
-            Effect::Recirculate(number) => {
+            Effect::Recirculate(number)
+            | Effect::LearnRule {
+                outcomes: Some((number, _)),
+                ..
+            } => {
                 commit.commit();
                 let number = (self.recirculations)(*number);
                 commit.texts.push(format!("recirc({number:#x})"));
@@ -167,7 +171,11 @@ impl ActionWriter<'_> {
             // Open vSwitch does not first write what is left to write.
             Effect::Untrack => commit.texts.push("ct_clear".to_owned()),
             Effect::Slow => commit.is_slow = true,
-            Effect::Clone(_) | Effect::Learn { .. } | Effect::Drop { .. } => {}
+            Effect::Clone(_)
+            | Effect::Learn { .. }
+            | Effect::LearnRule { .. }
+            | Effect::FinTimeout { .. }
+            | Effect::Drop { .. } => {}
         }
     }
 }
@@ -204,6 +212,9 @@ fn needs_packet(effect: &Effect) -> bool {
         Effect::Output(_)
         | Effect::Controller { .. }
         | Effect::Recirculate(_)
+        | Effect::LearnRule {
+            outcomes: Some(_), ..
+        }
         | Effect::Track(_)
         | Effect::Untrack => true,
         Effect::Clone(nested) => nested.iter().any(needs_packet),

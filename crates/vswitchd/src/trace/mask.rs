@@ -7,7 +7,9 @@
 //! text covers Thalweg's own, up to what the kind of packet implies.
 
 use thalweg_packet::{FieldId, Layout, standard as f};
-use thalweg_pipeline::{Action, FlowHash, Output, SeenFields, Sight, Subfield, Translation};
+use thalweg_pipeline::{
+    Action, FlowHash, LearnedBits, Output, SeenFields, Sight, Subfield, Translation,
+};
 
 use crate::datapath_text::{DatapathFlow, FieldBits};
 
@@ -98,6 +100,14 @@ impl Examined {
             Action::DecTtl => self.write(f::IP_TTL, 0xff, fields),
             Action::PushMpls(_) | Action::PopMpls(_) => self.count_labels(fields),
             Action::DecMplsTtl => self.add(f::MPLS_TTL, 0xff),
+            Action::Learn(learning) => {
+                for part in &learning.parts {
+                    if let LearnedBits::Field(bits) = &part.source {
+                        self.add_subfield(bits);
+                    }
+                }
+            }
+            Action::FinTimeout { .. } => self.add(f::IP_PROTO, 0xff),
             Action::Multipath(choice) => {
                 self.add_hash(choice.hash, fields);
                 self.add_subfield(&choice.destination);

@@ -6,7 +6,7 @@ use thalweg_pipeline::text::{
     PortSpelling, print_actions, print_match, print_subfield, print_translation, print_value,
 };
 use thalweg_pipeline::{
-    Action, BridgeId, Bucket, Continuation, DropReason, Match, NormalSight, Observer, Output,
+    Action, BridgeId, Bucket, Continuation, DropReason, Flow, Match, NormalSight, Observer, Output,
     Pipeline, RuleId, SeenFields, Sight, Subfield, TableId,
 };
 
@@ -282,6 +282,32 @@ impl<'a> Narrator<'a> {
         )
     }
 
+    /// A rule that the packet teaches.
+    fn taught(&self, flow: &Flow) -> String {
+        // Ports have no names here, as in Open vSwitch.
+        let ports = PortSpelling::numbers(self.pipeline);
+        let mut text = format!("table={}", flow.table.number());
+        let matching = print_match(&flow.matching, ports);
+        if !matching.is_empty() {
+            text += &format!(" {matching}");
+        }
+        text += &format!(" priority={}", flow.priority);
+        if flow.cookie != 0 {
+            text += &format!(" cookie={:#x}", flow.cookie);
+        }
+        if flow.idle_timeout_s != 0 {
+            text += &format!(" idle={}", flow.idle_timeout_s);
+        }
+        if flow.hard_timeout_s != 0 {
+            text += &format!(" hard={}", flow.hard_timeout_s);
+        }
+        if flow.reports_removal {
+            text += " send_flow_rem";
+        }
+        let actions = print_actions(&flow.actions, &flow.matching, ports);
+        text + " actions=" + &actions
+    }
+
     fn dead_bucket(&self, bucket: &Bucket) -> String {
         let port = bucket
             .watch_port
@@ -369,6 +395,11 @@ impl Observer for Narrator<'_> {
                 self.failure = Some(bound);
                 (NodeKind::Error, said_of(bound))
             }
+            Sight::Teaches(flow) if self.has_packet => (NodeKind::Detail, self.taught(flow)),
+            Sight::Teaches(_) => (
+                NodeKind::Warning,
+                "suppressing side effects, so learn action ignored".to_owned(),
+            ),
             Sight::EmptyList => (NodeKind::Action, "drop".to_owned()),
             Sight::ActionSetIs(set) => (NodeKind::Detail, self.action_set("is", set, fields)),
             Sight::ActionSetWas(set) => (NodeKind::Detail, self.action_set("was", set, fields)),

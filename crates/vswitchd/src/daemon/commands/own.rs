@@ -1,5 +1,5 @@
 //! Commands that Open vSwitch does not have: why entries are as they are, why packets are
-//! dropped, what became of connections, and how entries follow changes.
+//! dropped, what became of connections and of learned rules, and how entries follow changes.
 
 use super::Entry;
 use super::trace::ARGUMENTS_MAX;
@@ -26,6 +26,10 @@ pub(super) const COMMANDS: &[Entry] = &[
     (
         ControlCommand::new("thalweg/connections", "", 0, 0),
         show_connections,
+    ),
+    (
+        ControlCommand::new("thalweg/learning", "", 0, 0),
+        show_learning,
     ),
     (
         ControlCommand::new("thalweg/repairs", "", 0, 0),
@@ -65,6 +69,25 @@ fn show_connections(daemon: &mut Daemon, _: &[String]) -> Result<String, String>
     let lines = now.into_iter().chain(counters.each());
     let lines = lines.map(|(name, count)| format!("{:<24} {count:>12}", name.replace('_', " ")));
     Ok(lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// What became of the rules that packets taught.
+fn show_learning(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
+    let totals = daemon.switch.totals();
+    let (learning, workers) = (totals.learning, totals.workers);
+    let rows = [
+        ("rules learned", learning.learned),
+        ("rules refreshed", learning.refreshed),
+        (
+            "refused: over the limit of a cookie",
+            workers.rules_over_limit,
+        ),
+        ("refused: by the tables", learning.refused),
+        ("refused: no room among the news", workers.lessons_refused),
+        ("cookies deleted with their learners", learning.forgotten),
+    ];
+    let lines = rows.map(|(what, count)| format!("{what:<42} {count:>12}"));
+    Ok(lines.join("\n"))
 }
 
 fn show_repairs(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
