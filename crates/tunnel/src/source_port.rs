@@ -2,7 +2,10 @@
 //!
 //! Open vSwitch hashes addresses, protocol and ports of the inner packet (`flow_hash_5tuple` of
 //! `lib/flow.c`) and scales the hash into a range (`netdev_tnl_get_src_port`). The hash here is
-//! that of its builds without SSE 4.2, MurmurHash3 over 32-bit words, so the ports are the same.
+//! that of its builds without SSE 4.2, MurmurHash3 over 32-bit words, so the ports are the same,
+//! with two exceptions: packets with two VLAN tags are hashed behind both, as if `vlan-limit` were
+//! 2, and IPv6 packets with extension headers by their transport protocol. Open vSwitch does the
+//! latter on one of its paths only.
 
 use thalweg_packet::standard::header;
 use thalweg_packet::{Headers, Scalar};
@@ -116,5 +119,48 @@ impl Words {
         hash = (hash ^ hash >> 16).wrapping_mul(0x85eb_ca6b);
         hash = (hash ^ hash >> 13).wrapping_mul(0xc2b2_ae35);
         hash ^ hash >> 16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_lie_in_their_range() {
+        let usual = SourcePorts::default();
+        assert_eq!((usual.port(0), usual.port(u32::MAX)), (32_768, 60_999));
+        assert_eq!(usual.port(1 << 31), 32_768 + (61_000 - 32_768) / 2);
+        let one = SourcePorts::new(7, 8).expect("one port");
+        assert_eq!((one.port(0), one.port(u32::MAX)), (7, 7));
+        assert_eq!(SourcePorts::new(0, 8), None);
+        assert_eq!(SourcePorts::new(8, 8), None);
+    }
+
+    #[test]
+    fn every_bit_of_the_tuple_counts_and_no_other() {
+        let mut frame = [0; 60];
+        frame[12..14].copy_from_slice(&[8, 0]);
+        frame[14] = 0x45;
+        frame[17] = 46;
+        frame[23] = 6;
+        frame[46] = 0x50;
+        let hash_of = |frame: &[u8]| {
+            let headers = Headers::parse(frame).expect("a frame");
+            five_tuple_hash(frame, &headers)
+        };
+        let before = hash_of(&frame);
+        for at in 0..60 {
+            // What these bytes say decides whether there are addresses and ports.
+            if matches!(at, 12..=14 | 16..=17 | 20..=21 | 46) {
+                continue;
+            }
+            let counts = matches!(at, 23 | 26..=37);
+            for bit in 0..8 {
+                frame[at] ^= 1 << bit;
+                assert_eq!(hash_of(&frame) != before, counts, "byte {at}, bit {bit}");
+                frame[at] ^= 1 << bit;
+            }
+        }
     }
 }

@@ -5,18 +5,18 @@
 //!          the outer frame
 //! ```
 //!
-//! 1. No bytes make decapsulation panic, from whichever header it begins.
+//! 1. No bytes make decapsulation or the hash of a source port panic.
 //! 2. A packet that is taken out lies in the outer one.
 //! 3. It can be put in again, and is then read as the same.
 //! 4. The options that a map understands are the same after they are written again.
 
-use thalweg_packet::Packet;
 use thalweg_packet::checksum::checksum;
 use thalweg_packet::wire::MacAddress;
+use thalweg_packet::{Headers, Packet};
 use thalweg_tunnel::{
     Decapsulated, HeaderSettings, InnerType, LinkAddresses, OptionMap, OptionMapping, OuterHeader,
     PerPacket, TunnelContent, TunnelKind, TunnelMetadata, TunnelOptions, VxlanFlavour,
-    decapsulate_frame, decapsulate_ip, decapsulate_payload,
+    decapsulate_frame, decapsulate_ip, decapsulate_payload, five_tuple_hash,
 };
 
 const KINDS: [TunnelKind; 7] = [
@@ -54,6 +54,9 @@ pub fn run(input: &[u8]) {
     .flatten()
     {
         put_in_again(kind, &told, &frame);
+    }
+    if let Ok(headers) = Headers::parse(&frame) {
+        five_tuple_hash(&frame, &headers);
     }
     if let Ok(options) = TunnelOptions::parse(&frame) {
         map(&options);

@@ -223,7 +223,7 @@ fn send(name: &str, frame_name: &str, frame: &[u8], sequence: u32, outer: &[u8])
 #[test]
 fn packets_are_sent_as_open_vswitch_sends_them() {
     let sent = all_sent();
-    assert_eq!(sent.len(), 168);
+    assert_eq!(sent.len(), 179);
     for mut sent in sent {
         if let Some(place) = place_of_wrong_checksum(&sent) {
             let told = decapsulate_frame(sent.port.kind, &sent.ours);

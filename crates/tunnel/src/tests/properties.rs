@@ -291,4 +291,10 @@ fn a_packet_that_is_too_long_is_left_alone() {
         let told = decapsulate_frame(kind, &longest).expect("a packet of our own");
         assert_eq!(inner_of(&told, &longest), Some((&vec![1; most][..], inner)));
     }
+    // Without its own IP and UDP header, a payload leaves room for those.
+    let header =
+        OuterHeader::for_payload(kind, &metadata, inner, settings).expect("VXLAN carries frames");
+    let most = 65_535 - 40 - 8 - 8;
+    assert!(pushed(&header, &vec![1; most], crate::PerPacket::default()).is_ok());
+    assert!(pushed(&header, &vec![1; most + 1], crate::PerPacket::default()).is_err());
 }
