@@ -82,14 +82,10 @@ pub fn decapsulate_frame(kind: TunnelKind, frame: &[u8]) -> Result<Decapsulated,
         EtherType::IPV6 => 6,
         _ => return Err(DecapsulateError::NotIp),
     };
-    let packet = view.payload();
-    match packet.first() {
-        Some(byte) if byte >> 4 != version => return Err(DecapsulateError::IpHeader),
-        _ => {}
+    match view.payload().first() {
+        Some(byte) if byte >> 4 != version => Err(DecapsulateError::IpHeader),
+        _ => read_packet(kind, frame, EthernetView::HEADER_LEN),
     }
-    let mut told = decapsulate_ip(kind, packet)?;
-    told.shift(EthernetView::HEADER_LEN);
-    Ok(told)
 }
 
 /// Takes a packet out of an IPv4 or IPv6 packet, as a raw socket gives it.
@@ -97,26 +93,7 @@ pub fn decapsulate_frame(kind: TunnelKind, frame: &[u8]) -> Result<Decapsulated,
 /// # Errors
 /// The reason why the packet is malformed, or none of this tunnel.
 pub fn decapsulate_ip(kind: TunnelKind, packet: &[u8]) -> Result<Decapsulated, DecapsulateError> {
-    let mut metadata = TunnelMetadata::default();
-    let outer = match packet.first().map(|byte| byte >> 4) {
-        None => return Err(DecapsulateError::Truncated),
-        Some(4) => read_ipv4(packet, &mut metadata)?,
-        Some(6) => read_ipv6(packet, &mut metadata)?,
-        Some(_) => return Err(DecapsulateError::IpHeader),
-    };
-    if outer.protocol != kind.protocol() {
-        return Err(DecapsulateError::Protocol);
-    }
-    let mut offset = outer.offset;
-    let mut payload = &packet[offset..];
-    if outer.protocol == IpProtocol::UDP {
-        payload = read_udp(payload, &mut metadata)?;
-        offset += UdpView::HEADER_LEN;
-    }
-    let mut told = decapsulate_payload(kind, payload, metadata)?;
-    told.shift(offset);
-    told.has_dont_fragment = outer.has_dont_fragment;
-    Ok(told)
+    read_packet(kind, packet, 0)
 }
 
 /// Takes a packet out of the payload of a UDP datagram, or of an IP packet for GRE.
@@ -129,37 +106,72 @@ pub fn decapsulate_ip(kind: TunnelKind, packet: &[u8]) -> Result<Decapsulated, D
 pub fn decapsulate_payload(
     kind: TunnelKind,
     payload: &[u8],
-    mut metadata: TunnelMetadata,
+    metadata: TunnelMetadata,
 ) -> Result<Decapsulated, DecapsulateError> {
-    let stripped = match kind {
-        TunnelKind::Vxlan(flavour) => vxlan::parse(payload, flavour, &mut metadata)?,
-        TunnelKind::Geneve => geneve::parse(payload, &mut metadata)?,
-        TunnelKind::Gre => gre::parse(payload, &mut metadata)?,
-        TunnelKind::Erspan => erspan::parse(payload, &mut metadata)?,
-        TunnelKind::Gtpu => gtpu::parse(payload, &mut metadata)?,
+    let mut told = Decapsulated {
+        metadata,
+        content: TunnelContent::Message,
+        has_dont_fragment: false,
     };
-    let content = match stripped {
+    told.content = read_tunnel(kind, payload, 0, &mut told.metadata)?;
+    Ok(told)
+}
+
+/// Reads the headers of `bytes` from the IP header on, which begins at `start`.
+fn read_packet(
+    kind: TunnelKind,
+    bytes: &[u8],
+    start: usize,
+) -> Result<Decapsulated, DecapsulateError> {
+    // The metadata are large, so they are written where they stay.
+    let mut told = Decapsulated {
+        metadata: TunnelMetadata::default(),
+        content: TunnelContent::Message,
+        has_dont_fragment: false,
+    };
+    let metadata = &mut told.metadata;
+    let packet = &bytes[start..];
+    let outer = match packet.first().map(|byte| byte >> 4) {
+        None => return Err(DecapsulateError::Truncated),
+        Some(4) => read_ipv4(packet, metadata)?,
+        Some(6) => read_ipv6(packet, metadata)?,
+        Some(_) => return Err(DecapsulateError::IpHeader),
+    };
+    if outer.protocol != kind.protocol() {
+        return Err(DecapsulateError::Protocol);
+    }
+    let mut offset = outer.offset;
+    let mut payload = &packet[offset..];
+    if outer.protocol == IpProtocol::UDP {
+        payload = read_udp(payload, metadata)?;
+        offset += UdpView::HEADER_LEN;
+    }
+    told.has_dont_fragment = outer.has_dont_fragment;
+    told.content = read_tunnel(kind, payload, start + offset, metadata)?;
+    Ok(told)
+}
+
+/// Reads the tunnel's header; `start` is where it begins in the bytes that the caller has.
+fn read_tunnel(
+    kind: TunnelKind,
+    payload: &[u8],
+    start: usize,
+    metadata: &mut TunnelMetadata,
+) -> Result<TunnelContent, DecapsulateError> {
+    let stripped = match kind {
+        TunnelKind::Vxlan(flavour) => vxlan::parse(payload, flavour, metadata)?,
+        TunnelKind::Geneve => geneve::parse(payload, metadata)?,
+        TunnelKind::Gre => gre::parse(payload, metadata)?,
+        TunnelKind::Erspan => erspan::parse(payload, metadata)?,
+        TunnelKind::Gtpu => gtpu::parse(payload, metadata)?,
+    };
+    Ok(match stripped {
         Stripped::Header { len, inner } => TunnelContent::Packet {
-            range: len..payload.len(),
+            range: start + len..start + payload.len(),
             inner,
         },
         Stripped::Message => TunnelContent::Message,
-    };
-    Ok(Decapsulated {
-        metadata,
-        content,
-        has_dont_fragment: false,
     })
-}
-
-impl Decapsulated {
-    /// Moves the range behind `by` bytes of lower headers.
-    fn shift(&mut self, by: usize) {
-        if let TunnelContent::Packet { range, .. } = &mut self.content {
-            range.start += by;
-            range.end += by;
-        }
-    }
 }
 
 /// What an outer IP header says, beside the metadata.

@@ -7,9 +7,7 @@ use thalweg_packet::wire::{EtherType, GeneveRepr, GeneveView, WireError};
 
 use crate::decapsulate::Stripped;
 use crate::header::HeaderBytes;
-use crate::{
-    DecapsulateError, EncapsulateError, InnerType, TunnelFlags, TunnelMetadata, TunnelOptions,
-};
+use crate::{DecapsulateError, EncapsulateError, InnerType, TunnelFlags, TunnelMetadata};
 
 /// The bits of an identifier.
 const IDENTIFIER_MASK: u64 = 0xff_ffff;
@@ -32,7 +30,7 @@ pub(crate) fn parse(
     if view.is_control() {
         metadata.flags |= TunnelFlags::OAM;
     }
-    metadata.options = TunnelOptions::parse(view.option_bytes())?;
+    metadata.options.replace(view.option_bytes())?;
     Ok(Stripped::Header {
         len: view.header_len(),
         inner: InnerType::Ethernet,

@@ -24,13 +24,19 @@ impl TunnelOptions {
     /// [`DecapsulateError::GeneveOptions`] if the lengths do not add up, or for more than
     /// [`OPTIONS_MAX_BYTES`].
     pub fn parse(bytes: &[u8]) -> Result<Self, DecapsulateError> {
+        let mut options = TunnelOptions::default();
+        options.replace(bytes)?;
+        Ok(options)
+    }
+
+    /// Reads options in place of those that were there, which stay if there is an error.
+    pub(crate) fn replace(&mut self, bytes: &[u8]) -> Result<(), DecapsulateError> {
         if bytes.len() > OPTIONS_MAX_BYTES || GeneveOptions::new_checked(bytes).is_err() {
             return Err(DecapsulateError::GeneveOptions);
         }
-        let mut options = TunnelOptions::default();
-        options.bytes[..bytes.len()].copy_from_slice(bytes);
-        options.len = bytes.len() as u8;
-        Ok(options)
+        self.bytes[..bytes.len()].copy_from_slice(bytes);
+        self.len = bytes.len() as u8;
+        Ok(())
     }
 
     /// Adds an option behind the others.
