@@ -23,7 +23,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 19] = [
+pub const TARGETS: [Target; 20] = [
     Target {
         name: "capture",
         run: targets::capture::run,
@@ -83,6 +83,10 @@ pub const TARGETS: [Target; 19] = [
     Target {
         name: "rules",
         run: targets::rules::run,
+    },
+    Target {
+        name: "tunnel",
+        run: targets::tunnel::run,
     },
     Target {
         name: "unixctl",

@@ -15,6 +15,7 @@ pub mod p4runtime;
 pub mod plan;
 pub mod rewrite;
 pub mod rules;
+pub mod tunnel;
 pub mod unixctl;
 pub mod v2p_map;
 pub mod v2p_wire;

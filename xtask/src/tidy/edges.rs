@@ -12,7 +12,7 @@ use super::Finding;
 use crate::workspace::Workspace;
 
 const PREFIX: &str = "thalweg-";
-const TABLE: [(&str, &[&str]); 23] = [
+const TABLE: [(&str, &[&str]); 24] = [
     ("packet", &[]),
     ("openflow", &[]),
     ("ovsdb", &[]),
@@ -20,6 +20,7 @@ const TABLE: [(&str, &[&str]); 23] = [
     ("io", &["packet"]),
     ("v2p", &["packet"]),
     ("conntrack", &["packet"]),
+    ("tunnel", &["packet"]),
     ("workload", &["packet"]),
     ("pipeline", &["classifier", "conntrack"]),
     ("p4", &["classifier"]),

@@ -65,11 +65,7 @@ impl<'a> GeneveView<'a> {
         if bytes.len() < view.header_len() {
             return Err(WireError::Truncated);
         }
-        let mut options = view.options();
-        while options.next().is_some() {}
-        if !options.bytes.is_empty() {
-            return Err(WireError::BadOption);
-        }
+        GeneveOptions::new_checked(view.option_bytes())?;
         Ok(view)
     }
 
@@ -170,6 +166,22 @@ impl GeneveOption<'_> {
 #[derive(Clone, Debug)]
 pub struct GeneveOptions<'a> {
     bytes: &'a [u8],
+}
+
+impl<'a> GeneveOptions<'a> {
+    /// Views `bytes` as options.
+    ///
+    /// # Errors
+    /// [`WireError::BadOption`] if the lengths of the options do not add up.
+    pub fn new_checked(bytes: &'a [u8]) -> Result<Self, WireError> {
+        let options = GeneveOptions { bytes };
+        let mut walk = options.clone();
+        while walk.next().is_some() {}
+        match walk.bytes.is_empty() {
+            true => Ok(options),
+            false => Err(WireError::BadOption),
+        }
+    }
 }
 
 impl<'a> Iterator for GeneveOptions<'a> {

@@ -1,0 +1,48 @@
+//! Puts packets into tunnels and takes them out: VXLAN, Geneve, GRE, ERSPAN, GTP-U.
+//!
+//! ```text
+//!   metadata --OuterHeader--> headers, before each inner packet --push--> outer packet
+//!   outer packet --decapsulate_frame--> metadata, range of the inner packet
+//!   Geneve's options <--OptionMap--> values of tun_metadata0 to tun_metadata63
+//! ```
+//!
+//! A pure crate: it opens no socket, reads no clock, and takes sequence numbers and timestamps as
+//! arguments. It knows no ports: the caller says which kind of tunnel a packet belongs to.
+//!
+//! The formats are those that Open vSwitch 3.1 writes and accepts (`lib/netdev-native-tnl.c`).
+//! Where they differ on purpose, the essay of the module says so.
+
+mod decapsulate;
+mod error;
+mod erspan;
+mod geneve;
+mod gre;
+mod gtpu;
+mod header;
+mod inherit;
+mod kind;
+mod metadata;
+mod option_map;
+mod options;
+mod source_port;
+mod vxlan;
+
+#[cfg(test)]
+mod reference;
+#[cfg(test)]
+mod tests;
+
+pub use decapsulate::{
+    Decapsulated, TunnelContent, decapsulate_frame, decapsulate_ip, decapsulate_payload,
+};
+pub use error::{DecapsulateError, EncapsulateError};
+pub use header::{HeaderSettings, LinkAddresses, OuterHeader, PerPacket};
+pub use inherit::{DEFAULT_TTL, InnerIp, OuterField, received_tos};
+pub use kind::{GTPU_PORT, InnerType, TunnelKind, VxlanFlavour};
+pub use metadata::{Endpoints, ErspanValues, GroupPolicy, GtpuValues, TunnelFlags, TunnelMetadata};
+pub use option_map::{
+    FIELD_COUNT, FIELD_MAX_BYTES, FIELD_SPACE_BYTES, OptionMap, OptionMapError, OptionMapping,
+    OptionRefusal, OptionValues,
+};
+pub use options::{OPTIONS_MAX_BYTES, TunnelOptions};
+pub use source_port::{SourcePorts, five_tuple_hash};
