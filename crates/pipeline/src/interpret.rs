@@ -43,6 +43,7 @@ mod frozen;
 mod groups;
 mod links;
 mod lists;
+mod meters;
 mod mirrors;
 mod normal;
 mod observer;
@@ -307,6 +308,7 @@ fn is_blind(action: &Action) -> bool {
         | Action::ClearActions
         | Action::WriteActions(_)
         | Action::Exit
+        | Action::Meter(_)
         | Action::SetQueue(_)
         | Action::PopQueue
         | Action::Untrack => true,

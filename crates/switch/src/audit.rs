@@ -9,10 +9,14 @@
 //! apart, every packet carries its number instead of its receive time; copies inherit it, and
 //! no code on the way reads it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
-use thalweg_pipeline::{Connections, Drops, Notice, Outbox, Pipeline, Station, Version, forward};
+use thalweg_pipeline::{
+    Connections, Drops, ExistingMeter, MeterPlace, Meters, Notice, Outbox, Pipeline, Station,
+    Version, forward,
+};
 
 /// Compares the caches' answers with the interpreter's.
 #[derive(Debug, Default)]
@@ -26,6 +30,10 @@ pub struct Audit {
     pub drops: Drops,
     /// The reference's connections.
     connections: Arc<Connections>,
+    /// The reference's meters.
+    meters: Arc<Meters>,
+    /// By place: the meters whose buckets were filled.
+    filled: BTreeMap<MeterPlace, Arc<ExistingMeter>>,
     /// As [`Outbox::chance`]: the reference draws what the caches draw.
     chance: u64,
 }
@@ -53,11 +61,13 @@ impl Audit {
         version: Version,
         now: Instant,
     ) {
+        self.fill_meters(pipeline);
         for (number, packet) in burst.iter_mut().enumerate() {
             let received_at = packet.received_at();
             packet.set_received(packet.in_port(), Instant::from_nanos(number as u64));
             let pool = PacketPool::with_capacity(0, 0);
-            let mut outbox = Outbox::with_connections(pool, self.connections.clone());
+            let mut outbox = Outbox::with_connections(pool, self.connections.clone())
+                .with_meters(self.meters.clone());
             outbox.grows = true;
             (outbox.now, outbox.chance) = (now, self.chance);
             // Both drop an invalid frame.
@@ -70,6 +80,17 @@ impl Audit {
                 to_controller: outbox.to_controller,
                 stations_seen: outbox.stations_seen,
             });
+        }
+    }
+
+    /// Fills the buckets of meters that were added or modified, as publication did.
+    fn fill_meters(&mut self, pipeline: &Pipeline) {
+        for known in pipeline.all_meters(pipeline.version()) {
+            let filled = self.filled.get(&known.place);
+            if !filled.is_some_and(|filled| Arc::ptr_eq(filled, known)) {
+                self.meters.set(known.place, &known.meter, known.set_at);
+                self.filled.insert(known.place, known.clone());
+            }
         }
     }
 

@@ -21,6 +21,7 @@ use crate::flow::{Bucket, Flow, Group, GroupKind, Selection, SelectionMethod};
 use crate::links::{LinkChoice, MAX_LINKS, MAX_MEMBERS, MemberChoice};
 use crate::mac::MacMove;
 use crate::matching::Match;
+use crate::meters::MAX_METER;
 use crate::reads;
 use crate::tracking::{Tracking, Zone, is_tracked};
 
@@ -93,6 +94,7 @@ impl Owner {
                 | Action::Multipath(_)
                 | Action::Bundle(_)
                 | Action::DebugSlow
+                | Action::Meter(_)
                 | Action::Output(Output::Field(_))
         ) || matches!(action, Action::Output(output) if output.is_extended());
         (self == Owner::ActionSet && is_for_lists_only)
@@ -157,6 +159,14 @@ impl Form<'_> {
                     .try_for_each(|bucket| self.bucket(bucket))
                     .map_err(bad_action)
             }
+            Operation::SetMeter(meter) => match meter.fault() {
+                Some(what) => Err(ChangeError::BadMeter {
+                    operation: index,
+                    meter: meter.id.number(),
+                    what,
+                }),
+                None => Ok(()),
+            },
             Operation::Foresee(actions) => self.list(actions, Owner::Nested, 1).map_err(bad_action),
             Operation::MoveMacs(moves) => {
                 let bad_station = |what| ChangeError::BadStation {
@@ -181,6 +191,7 @@ impl Form<'_> {
             },
             Operation::DeleteAll
             | Operation::DeleteGroup(_)
+            | Operation::DeleteMeters(_)
             | Operation::SetPort(..)
             | Operation::DeletePort(_)
             | Operation::SetForwardsBpdus(..)
@@ -321,6 +332,10 @@ impl Form<'_> {
                 "group {}: groups have numbers up to {MAX_GROUP}",
                 group.number()
             )),
+            Action::Meter(meter) if !(1..=MAX_METER).contains(&meter.number()) => Err(format!(
+                "meter {}: rules name meters from 1 to {MAX_METER}",
+                meter.number()
+            )),
             Action::Resubmit {
                 table: Some(to), ..
             }
@@ -350,6 +365,7 @@ impl Form<'_> {
             | Action::PopQueue
             | Action::DebugRecirculation
             | Action::DebugSlow
+            | Action::Meter(_)
             | Action::Untrack
             | Action::Note(_)
             | Action::Exit

@@ -118,6 +118,7 @@ impl Part {
             | Action::Multipath(_)
             | Action::Bundle(_)
             | Action::DebugSlow
+            | Action::Meter(_)
             | Action::WriteActions(_)
             | Action::ClearActions
             | Action::WriteMetadata { .. }
@@ -225,6 +226,7 @@ mod tests {
             reason: PacketInReason::Action,
             userdata: [1].into(),
             pause: false,
+            meter: None,
         });
         let list = [
             Action::Clone([output(3)].into()),

@@ -29,8 +29,7 @@ use crate::action::{Action, Actions, Slice, Subfield};
 use crate::check::form::{MAX_NESTING, OUT_OF_ORDER, Owner};
 
 /// Open vSwitch actions without a counterpart here.
-const MISSING: [&str; 10] = [
-    "meter",
+const MISSING: [&str; 9] = [
     "learn",
     "conjunction",
     "sample",

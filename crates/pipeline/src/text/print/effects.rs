@@ -61,8 +61,12 @@ fn flush(texts: &mut Vec<String>, writes: &mut BTreeMap<FieldId, (u128, u128)>, 
 
 fn one(effect: &Effect, shape: Shape) -> Option<String> {
     Some(match effect {
-        Effect::Set { .. } | Effect::Learn { .. } | Effect::Drop { .. } | Effect::Slow => {
-            return None;
+        Effect::Set { .. }
+        | Effect::Learn { .. }
+        | Effect::Drop { .. }
+        | Effect::Slow { meter: None } => return None,
+        Effect::Meter(meter) | Effect::Slow { meter: Some(meter) } => {
+            format!("meter({})", meter.0)
         }
         Effect::DecTtl => "dec_ttl".to_string(),
         Effect::DecMplsTtl => "dec_mpls_ttl".to_string(),
@@ -88,10 +92,16 @@ fn one(effect: &Effect, shape: Shape) -> Option<String> {
         Effect::Controller {
             reason,
             max_len_bytes,
+            meter,
             ..
         } => {
             let reason = reason.number();
-            format!("userspace(pid=0,controller(reason={reason},max_len={max_len_bytes}))")
+            let action =
+                format!("userspace(pid=0,controller(reason={reason},max_len={max_len_bytes}))");
+            match meter {
+                Some(meter) => format!("clone(meter({}),{action})", meter.0),
+                None => action,
+            }
         }
         Effect::Track(request) => print_request(request),
         Effect::Untrack => "ct_clear".to_string(),

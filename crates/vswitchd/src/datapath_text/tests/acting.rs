@@ -239,6 +239,7 @@ fn the_controller_is_told_who_sends() {
         controller_id: 3,
         userdata: Box::default(),
         sender,
+        meter: None,
     };
     let sender = Sender {
         table: TableId(4),
