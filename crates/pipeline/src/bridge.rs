@@ -230,8 +230,8 @@ impl Pipeline {
         self.patch_counters.remove(&port);
     }
 
-    /// The change that leaves nothing of a bridge: no rules, groups, meters, ports, stations, limits of
-    /// tables and settings of its own.
+    /// The change that leaves nothing of a bridge: no rules, groups, meters, ports, stations,
+    /// limits of tables and settings of its own.
     pub fn removal_of(&self, bridge: BridgeId) -> Change {
         let version = self.version();
         let groups = self.groups_of(bridge, version).map(|group| group.id);

@@ -6,8 +6,8 @@
 //! that can be written. Everything else that an action may meet (an absent header, a missing
 //! port) depends on the packet, not on the rule.
 //!
-//! A rule may name only groups and meters that exist. A bucket may name a group that is added later, as
-//! in Open vSwitch, which prints groups in any order; until then such a bucket drops.
+//! A rule may name only groups and meters that exist. A bucket may name a group that is added
+//! later, as in Open vSwitch, which prints groups in any order; until then such a bucket drops.
 
 pub(crate) mod form;
 

@@ -505,12 +505,12 @@ fn run_part(
                 }
             }
             Effect::Queue(queue) => outbox.queued += u64::from(*queue != 0),
-            Effect::Slow { meter: None } => {}
-            Effect::Meter(meter) | Effect::Slow { meter: Some(meter) } => {
-                if !outbox.passes(*meter, &packet) {
-                    break;
-                }
+            Effect::Meter(meter) | Effect::Slow { meter: Some(meter) }
+                if !outbox.passes(*meter, &packet) =>
+            {
+                break;
             }
+            Effect::Meter(_) | Effect::Slow { .. } => {}
             Effect::Cut { len_bytes } => packet.truncate(*len_bytes as usize),
             Effect::Track(request) if headers.scalar(Scalar::IpFragment) != 0 => {
                 let before = tracked.as_ref().unwrap_or(connection);

@@ -166,6 +166,9 @@ const CHUNKS: usize = MAX_METERS as usize / PLACES_PER_CHUNK;
 /// A place: locked by each packet that is measured there.
 type Place = Mutex<Option<Box<Buckets>>>;
 
+/// Places that are allocated together.
+type Chunk = OnceLock<Box<[Place]>>;
+
 /// The buckets of all meters, by place; all workers share them.
 ///
 /// Memory for places is allocated a thousand at a time, when the first of them is used, and
@@ -191,14 +194,14 @@ type Place = Mutex<Option<Box<Buckets>>>;
 /// ```
 #[derive(Debug, Default)]
 pub struct Meters {
-    chunks: OnceLock<Box<[OnceLock<Box<[Place]>>]>>,
+    chunks: OnceLock<Box<[Chunk]>>,
 }
 
 impl Meters {
     /// Gives a place a meter with full buckets, instead of the one that is there.
     ///
     /// # Panics
-    /// If there are not so many places.
+    /// If the place is not below [`MAX_METERS`].
     pub fn set(&self, place: MeterPlace, meter: &RateMeter, now: Instant) {
         let buckets = Box::new(Buckets::new(meter, now));
         let former = self.lock_or_new(place).replace(buckets);

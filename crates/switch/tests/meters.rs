@@ -231,11 +231,9 @@ fn a_meter_counts_and_drops_for_all_workers() {
     assert_eq!(apply, [Action::Meter(1), output(3)]);
 }
 
-#[test]
-fn what_is_wrong_has_open_vswitchs_error() {
+/// What is refused beside a meter 1, and how.
+fn refused() -> Vec<(Asked, ErrorCode)> {
     use MeterCommand::{Add, Modify};
-    let mut bench = Bench::start();
-    bench.change(vec![add(1, 1)]).expect("it is right");
     let one = [band(1, 1)];
     let remark = MeterBand {
         kind: BAND_DSCP_REMARK,
@@ -243,7 +241,7 @@ fn what_is_wrong_has_open_vswitchs_error() {
         ..band(1, 1)
     };
     let pktps = flags::PKTPS;
-    let cases = [
+    vec![
         (meter(Add, 0, pktps, &one), ErrorCode::OFPMMFC_INVALID_METER),
         (
             meter(Add, 0xffff_0001, pktps, &one),
@@ -286,8 +284,14 @@ fn what_is_wrong_has_open_vswitchs_error() {
             ErrorCode::OFPMMFC_INVALID_METER,
         ),
         (rule(1, 0, 3), ErrorCode::OFPMMFC_INVALID_METER),
-    ];
-    for (asked, expected) in cases {
+    ]
+}
+
+#[test]
+fn what_is_wrong_has_open_vswitchs_error() {
+    let mut bench = Bench::start();
+    bench.change(vec![add(1, 1)]).expect("it is right");
+    for (asked, expected) in refused() {
         assert_eq!(
             bench.change(vec![asked.clone()]),
             Err(expected),

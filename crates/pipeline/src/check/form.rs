@@ -121,6 +121,7 @@ struct Form<'a> {
 }
 
 impl Form<'_> {
+    // One match: each operation has its own form.
     fn operation(&self, index: usize, operation: &Operation) -> Result<(), ChangeError> {
         let bad_rule = |what| ChangeError::BadRule {
             operation: index,
