@@ -11,6 +11,7 @@ use thalweg_packet::{FieldId, PortId};
 use crate::effect::PacketInReason;
 use crate::learning::Learning;
 use crate::links::{LinkChoice, MemberChoice};
+use crate::meters::MeterId;
 use crate::tracking::Tracking;
 
 /// A table: its number, and above it the bridge's ([`crate::BridgeId`]).
@@ -100,6 +101,9 @@ pub enum Output {
         /// Whether the walk stops here. The controller gets the whole packet, and what is left
         /// of the walk in a [`crate::Continuation`] that lets the packet go on.
         pause: bool,
+        /// The number of the meter that these packets pass; without it, or if there is no such
+        /// meter, they pass that of all packets for controllers.
+        meter: Option<u32>,
     },
     /// To the switch's own network stack (`LOCAL`).
     Local,
@@ -133,6 +137,7 @@ impl Output {
             reason: PacketInReason::Action,
             userdata: Box::default(),
             pause: false,
+            meter: None,
         }
     }
 
@@ -248,6 +253,8 @@ pub enum Action {
         /// The longest hard timeout in seconds; 0 to leave it.
         hard_s: u16,
     },
+    /// Measures the packet by a meter, which may drop it.
+    Meter(MeterId),
     /// Ends this pass; the rest of all lists follows once the packet was looked up again.
     DebugRecirculation,
     /// Lets Open vSwitch's datapath hand the packets to its control side; does nothing here,

@@ -8,6 +8,7 @@
 //!   PortId   bridge << 16 | port      (ports have 16 bits, as in Open vSwitch)
 //!   TableId  bridge << 8  | table
 //!   GroupId  bridge << 32 | group
+//!   MeterId  bridge << 32 | meter
 //! ```
 //!
 //! Bridge 0 has the numbers of a pipeline without bridges. [`Flow::in_bridge`] and its likes
@@ -35,6 +36,7 @@ use crate::learning::Learning;
 use crate::links::MemberChoice;
 use crate::mac::{MacMove, Station};
 use crate::matching::Match;
+use crate::meters::{MeterId, RateMeter};
 use crate::pipeline::{Counters, Pipeline};
 use crate::state::PORT_BITS;
 use crate::tracking::Tracking;
@@ -73,6 +75,11 @@ impl BridgeId {
         GroupId(u64::from(self.0) << 32 | u64::from(number))
     }
 
+    /// The meter with this number in the bridge.
+    pub fn meter(self, number: u32) -> MeterId {
+        MeterId(u64::from(self.0) << 32 | u64::from(number))
+    }
+
     /// The port of the bridge that has this number in its own.
     fn move_port(self, port: PortId) -> PortId {
         self.port(port.0 as u16)
@@ -103,6 +110,7 @@ impl BridgeId {
                 max_len_bytes: *max_len_bytes,
             }),
             Action::Group(group) => Action::Group(self.group(group.number())),
+            Action::Meter(meter) => Action::Meter(self.meter(meter.number())),
             Action::SetField(writes) => {
                 Action::SetField(writes.iter().map(|write| without_bridge(*write)).collect())
             }
@@ -227,11 +235,12 @@ impl Pipeline {
         self.patch_counters.remove(&port);
     }
 
-    /// The change that leaves nothing of a bridge: no rules, groups, ports, stations, limits of
-    /// tables and settings of its own.
+    /// The change that leaves nothing of a bridge: no rules, groups, meters, ports, stations,
+    /// limits of tables and settings of its own.
     pub fn removal_of(&self, bridge: BridgeId) -> Change {
         let version = self.version();
         let groups = self.groups_of(bridge, version).map(|group| group.id);
+        let meters = self.meters_of(bridge, version).map(|known| known.meter.id);
         let ports = self.ports_of(bridge, version).map(|(port, _)| port);
         let stations = self.macs.stations(version).map(|(station, _)| station);
         let gone = stations.filter(|station| station.bridge == bridge);
@@ -248,6 +257,7 @@ impl Pipeline {
             Operation::SetFragments(bridge, FragmentMode::default()),
             Operation::SetForwardsBpdus(bridge, false),
             Operation::SetMirrors(bridge, Arc::default()),
+            Operation::DeleteMeters(meters.collect()),
         ];
         operations.extend(groups.map(Operation::DeleteGroup));
         operations.extend(ports.map(Operation::DeletePort));
@@ -378,6 +388,14 @@ impl Operation {
             Operation::DeleteAll => Operation::Delete(Selector::default().in_bridge(bridge)),
             Operation::SetGroup(group) => Operation::SetGroup(group.in_bridge(bridge)),
             Operation::DeleteGroup(group) => Operation::DeleteGroup(bridge.group(group.number())),
+            Operation::SetMeter(meter) => Operation::SetMeter(RateMeter {
+                id: bridge.meter(meter.id.number()),
+                ..meter.clone()
+            }),
+            Operation::DeleteMeters(meters) => {
+                let moved = meters.iter().map(|meter| bridge.meter(meter.number()));
+                Operation::DeleteMeters(moved.collect())
+            }
             Operation::SetPort(port, state) => Operation::SetPort(bridge.move_port(*port), *state),
             Operation::DeletePort(port) => Operation::DeletePort(bridge.move_port(*port)),
             Operation::SetPortVlans(port, vlans) => {

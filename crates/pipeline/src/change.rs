@@ -14,6 +14,7 @@ use crate::fragments::FragmentMode;
 use crate::limits::TableLimit;
 use crate::mac::MacMove;
 use crate::matching::Match;
+use crate::meters::{MeterId, RateMeter};
 use crate::mirror::Mirrors;
 use crate::miss::Misses;
 use crate::text::LOCAL_PORT;
@@ -78,6 +79,22 @@ pub fn uses_group(list: &[Action], group: GroupId) -> bool {
     has(list, &|action| *action == Action::Group(group))
 }
 
+/// Whether a list of actions names the meter, nested lists included.
+pub fn uses_meter(list: &[Action], meter: MeterId) -> bool {
+    has(list, &|action| *action == Action::Meter(meter))
+}
+
+/// Tells of each meter that a list of actions names, nested lists included.
+pub(crate) fn meters_named(list: &[Action], tell: &mut impl FnMut(MeterId)) {
+    for action in list {
+        match action {
+            Action::Meter(id) => tell(*id),
+            Action::Clone(nested) | Action::WriteActions(nested) => meters_named(nested, tell),
+            _ => {}
+        }
+    }
+}
+
 /// Whether `is_such` holds for an action of `list`, or of a list nested in it.
 fn has(list: &[Action], is_such: &impl Fn(&Action) -> bool) -> bool {
     list.iter().any(|action| match action {
@@ -109,6 +126,10 @@ pub enum Operation {
     SetGroup(Group),
     /// Removes a group, and the rules that use it.
     DeleteGroup(GroupId),
+    /// Adds a meter, or modifies the one with its number, which then begins with full buckets.
+    SetMeter(RateMeter),
+    /// Removes meters, and the rules that use one of them.
+    DeleteMeters(Box<[MeterId]>),
     /// Adds a port, or sets its state.
     SetPort(PortId, PortState),
     /// Removes a port, and what is set for it.
@@ -242,6 +263,32 @@ pub enum ChangeError {
         /// The group's number.
         group: u32,
     },
+    /// An action names a meter that does not exist.
+    #[error("operation {operation}: meter {meter} does not exist; add it before the rule")]
+    UnknownMeter {
+        /// Index of the operation, from 0.
+        operation: usize,
+        /// The meter's number.
+        meter: u32,
+    },
+    /// There is no room for another meter.
+    #[error("operation {operation}: the pipeline is full at {capacity} meters; delete some first")]
+    MetersFull {
+        /// Index of the operation, from 0.
+        operation: usize,
+        /// Most meters.
+        capacity: u32,
+    },
+    /// A meter's number or bands are invalid.
+    #[error("operation {operation}: meter {meter}: {what}")]
+    BadMeter {
+        /// Index of the operation, from 0.
+        operation: usize,
+        /// The meter's number.
+        meter: u32,
+        /// What is wrong.
+        what: &'static str,
+    },
     /// Groups would call each other in a circle, or nest too deep.
     #[error(
         "operation {operation}: group {group} would call itself, or lead through more than {depth} \
@@ -318,6 +365,9 @@ impl ChangeError {
             | ChangeError::GotoBackwards { operation, .. }
             | ChangeError::Overlap { operation, .. }
             | ChangeError::UnknownGroup { operation, .. }
+            | ChangeError::UnknownMeter { operation, .. }
+            | ChangeError::MetersFull { operation, .. }
+            | ChangeError::BadMeter { operation, .. }
             | ChangeError::GroupLoop { operation, .. }
             | ChangeError::BadGroup { operation, .. }
             | ChangeError::BadRule { operation, .. }

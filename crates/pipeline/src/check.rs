@@ -6,8 +6,8 @@
 //! that can be written. Everything else that an action may meet (an absent header, a missing
 //! port) depends on the packet, not on the rule.
 //!
-//! A rule may name only groups that exist. A bucket may name a group that is added later, as
-//! in Open vSwitch, which prints groups in any order; until then such a bucket drops.
+//! A rule may name only groups and meters that exist. A bucket may name a group that is added
+//! later, as in Open vSwitch, which prints groups in any order; until then such a bucket drops.
 
 pub(crate) mod form;
 
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use crate::action::{Action, GroupId, TableId};
 use crate::bridge::BridgeId;
-use crate::change::ChangeError;
+use crate::change::{ChangeError, meters_named};
 use crate::flow::{Flow, Group};
 use crate::pipeline::Pipeline;
 
@@ -52,15 +52,37 @@ pub(crate) fn actions(
             to: to.number(),
         });
     }
-    groups_of(pipeline, index, list)
+    named_of(pipeline, index, list)
 }
 
-/// Checks that the groups named by actions exist, whatever rule the actions are for.
-pub(crate) fn groups_of(
+/// Checks that the groups and meters named by actions exist, whatever rule the actions are for.
+pub(crate) fn named_of(
     pipeline: &Pipeline,
     index: usize,
     list: &[Action],
 ) -> Result<(), ChangeError> {
+    meters_of(pipeline, index, list)?;
+    groups_of(pipeline, index, list)
+}
+
+fn meters_of(pipeline: &Pipeline, index: usize, list: &[Action]) -> Result<(), ChangeError> {
+    let open = pipeline.open_version();
+    let mut unknown = None;
+    meters_named(list, &mut |id| {
+        if unknown.is_none() && pipeline.meter(id, open).is_none() {
+            unknown = Some(id);
+        }
+    });
+    match unknown {
+        None => Ok(()),
+        Some(id) => Err(ChangeError::UnknownMeter {
+            operation: index,
+            meter: id.number(),
+        }),
+    }
+}
+
+fn groups_of(pipeline: &Pipeline, index: usize, list: &[Action]) -> Result<(), ChangeError> {
     let open = pipeline.open_version();
     let mut named = nested_groups(list);
     match named.find(|group| pipeline.group(*group, open).is_none()) {

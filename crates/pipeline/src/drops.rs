@@ -61,10 +61,12 @@ pub enum DropReason {
     /// An output cuts the packet, and leads through a patch or back to the input port, for
     /// which packets are not cut.
     NotCut,
+    /// A band of a meter was exceeded.
+    Meter,
 }
 
 /// Names of the reasons, in the order of the enum.
-const NAMES: [&str; 21] = [
+const NAMES: [&str; 22] = [
     "table_miss",
     "action",
     "input_port",
@@ -86,6 +88,7 @@ const NAMES: [&str; 21] = [
     "fragment",
     "no_live_member",
     "not_cut",
+    "meter",
 ];
 
 impl DropReason {
@@ -117,6 +120,7 @@ impl DropReason {
             DropReason::Fragment => 18,
             DropReason::NoLiveMember => 19,
             DropReason::NotCut => 20,
+            DropReason::Meter => 21,
         }
     }
 }

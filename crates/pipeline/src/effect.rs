@@ -41,6 +41,7 @@ use crate::drops::{DropReason, Drops};
 use crate::interpret::Continuation;
 use crate::learning::{LearnedCounts, LearnedRule};
 use crate::mac::Station;
+use crate::meters::{MeterPlace, Meters};
 
 /// Why a packet goes to the controller (OpenFlow 1.5.1, section 7.4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -153,8 +154,13 @@ pub enum Effect {
     },
     /// Gives the packet a queue of the ports that it leaves by; 0 for none.
     Queue(u32),
-    /// Does nothing. Open vSwitch's datapath would hand the packet to its control side.
-    Slow,
+    /// Open vSwitch's datapath would hand the packet to its control side.
+    Slow {
+        /// The meter of such packets, which may drop it; nothing happens without one.
+        meter: Option<MeterPlace>,
+    },
+    /// Measures the packet; what follows is done if the meter lets it pass.
+    Meter(MeterPlace),
     /// Cuts the packet to this length; what follows sends it.
     Cut {
         /// Most bytes that are left.
@@ -174,6 +180,8 @@ pub enum Effect {
         userdata: Box<[u8]>,
         /// What sent it; `None` if not known.
         sender: Option<Box<Sender>>,
+        /// The meter that must let it pass.
+        meter: Option<MeterPlace>,
     },
     /// Reports that a station is behind a port.
     Learn {
@@ -295,7 +303,9 @@ pub struct Outbox {
     pub recirculated: Vec<Recirculation>,
     /// The connections that packets are tracked in.
     pub connections: Arc<Connections>,
-    /// The time by which connections age; the owner moves it before each burst.
+    /// The meters that packets are measured by.
+    pub meters: Arc<Meters>,
+    /// The time by which connections age and meters fill; the owner moves it before each burst.
     pub now: Instant,
     /// What the tracker draws addresses from at random.
     pub chance: u64,
@@ -329,6 +339,7 @@ impl Outbox {
             learned: Arc::default(),
             recirculated: Vec::new(),
             connections,
+            meters: Arc::default(),
             now: Instant::ZERO,
             chance: 0,
             pool,
@@ -337,6 +348,12 @@ impl Outbox {
             queued: 0,
             grows: false,
         }
+    }
+
+    /// Measures packets by these meters.
+    pub fn with_meters(mut self, meters: Arc<Meters>) -> Outbox {
+        self.meters = meters;
+        self
     }
 
     /// Returns all packets to the pool, and forgets learned stations.
@@ -399,6 +416,15 @@ impl Outbox {
         self.chance
     }
 
+    /// Whether a meter lets a packet pass; counts it if not.
+    fn passes(&mut self, meter: MeterPlace, packet: &Packet) -> bool {
+        let passes = self.meters.passes(meter, packet.len(), self.now);
+        if !passes {
+            self.drops.count(DropReason::Meter, 1);
+        }
+        passes
+    }
+
     /// Sends a copy to the controller, as [`Effect::Controller`] says.
     fn tell(&mut self, effect: &Effect, packet: &Packet, connection: &Connection) {
         let Effect::Controller {
@@ -407,10 +433,14 @@ impl Outbox {
             controller_id,
             userdata,
             sender,
+            meter,
         } = effect
         else {
             return;
         };
+        if meter.is_some_and(|meter| !self.passes(meter, packet)) {
+            return;
+        }
         if let Some(mut copy) = self.copy_of(packet) {
             let notice = Notice {
                 reason: *reason,
@@ -547,7 +577,12 @@ fn run_part(
                 }
             }
             Effect::Queue(queue) => outbox.queued += u64::from(*queue != 0),
-            Effect::Slow => {}
+            Effect::Meter(meter) | Effect::Slow { meter: Some(meter) }
+                if !outbox.passes(*meter, &packet) =>
+            {
+                break;
+            }
+            Effect::Meter(_) | Effect::Slow { .. } => {}
             Effect::Cut { len_bytes } => packet.truncate(*len_bytes as usize),
             Effect::Track(request) if headers.scalar(Scalar::IpFragment) != 0 => {
                 let before = tracked.as_ref().unwrap_or(connection);
@@ -628,7 +663,8 @@ fn rewrite(
         | Effect::Drop { .. }
         | Effect::Clone(_)
         | Effect::Queue(_)
-        | Effect::Slow
+        | Effect::Slow { .. }
+        | Effect::Meter(_)
         | Effect::Track(_)
         | Effect::Untrack
         | Effect::Cut { .. }

@@ -44,6 +44,7 @@ mod groups;
 mod learning;
 mod links;
 mod lists;
+mod meters;
 mod mirrors;
 mod normal;
 mod observer;
@@ -308,6 +309,7 @@ fn is_blind(action: &Action) -> bool {
         | Action::ClearActions
         | Action::WriteActions(_)
         | Action::Exit
+        | Action::Meter(_)
         | Action::SetQueue(_)
         | Action::PopQueue
         | Action::Untrack => true,

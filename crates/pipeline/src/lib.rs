@@ -21,6 +21,7 @@ mod limits;
 mod links;
 mod mac;
 mod matching;
+mod meters;
 mod mirror;
 mod miss;
 mod pipeline;
@@ -38,7 +39,9 @@ mod vlan;
 
 pub use action::{Action, Actions, GroupId, Output, Slice, Subfield, TableId, Write};
 pub use bridge::{BridgeId, PatchCounters};
-pub use change::{Change, ChangeError, Operation, Revision, Selector, Target, uses_group};
+pub use change::{
+    Change, ChangeError, Operation, Revision, Selector, Target, uses_group, uses_meter,
+};
 pub use connections::Connections;
 pub use drops::{DropReason, Drops};
 pub use effect::{
@@ -63,6 +66,10 @@ pub use links::{
 };
 pub use mac::{MacMove, MacTable, Station};
 pub use matching::{Contradiction, Match, Term};
+pub use meters::{
+    ExistingMeter, MAX_BANDS, MAX_METERS, MeterCounts, MeterId, MeterPlace, Meters, RateBand,
+    RateMeter, RateUnit,
+};
 pub use mirror::{BridgeMirror, MirrorOutput, MirroredPorts, Mirrors};
 pub use miss::{Miss, Misses};
 pub use pipeline::{Config, Counters, GroupCounters, OVS_COMPARED, Pipeline, RULES_MAX, Rule};

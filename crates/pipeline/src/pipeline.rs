@@ -37,6 +37,7 @@ use crate::history::History;
 use crate::limits::Limits;
 use crate::mac::{MacTable, Station};
 use crate::matching::Match;
+use crate::meters::KnownMeters;
 use crate::mirror::Mirrors;
 use crate::miss::Misses;
 use crate::prepare::Prepared;
@@ -252,6 +253,7 @@ pub struct Pipeline {
     pub(crate) misses: BTreeMap<BridgeId, History<Arc<Misses>>>,
     /// By bridge, where it is not the default.
     pub(crate) fragments: BTreeMap<BridgeId, History<FragmentMode>>,
+    pub(crate) meters: KnownMeters,
     pub(crate) limits: Limits,
     pub(crate) macs: MacTable,
     pub(crate) version: Version,
@@ -290,6 +292,7 @@ impl Pipeline {
             bpdus: BTreeMap::new(),
             misses: BTreeMap::new(),
             fragments: BTreeMap::new(),
+            meters: KnownMeters::default(),
             limits: Limits::default(),
             macs: MacTable::default(),
             version: Version::FIRST,

@@ -39,6 +39,7 @@
 //!   while others read.
 
 mod grow;
+mod meters;
 mod operations;
 mod plan;
 mod undo;
@@ -54,6 +55,7 @@ use crate::bridge::BridgeId;
 use crate::change::{Change, ChangeError};
 use crate::limits::TableLimit;
 use crate::mac::Station;
+use crate::meters::{MeterId, MeterPlace};
 use crate::pipeline::{Generation, Pipeline};
 
 pub use plan::Plan;
@@ -84,6 +86,8 @@ pub struct Delta {
     pub evicted: BTreeSet<RuleId>,
     /// Groups that were added, replaced or removed.
     pub groups: Vec<GroupId>,
+    /// Meters that were added or removed.
+    pub meters: Vec<MeterId>,
     /// Ports that were added or removed, or whose state or VLANs changed.
     pub ports: Vec<PortId>,
     /// Bridges whose tables do something else with packets that no rule matches.
@@ -108,6 +112,7 @@ impl Delta {
         let has_bridges =
             !self.misses.is_empty() || !self.bpdus.is_empty() || !self.fragments.is_empty();
         let has_bridges = has_bridges || !self.mirrors.is_empty();
+        let has_others = has_others || !self.meters.is_empty();
         !has_others && !has_bridges && !self.has_new_layout
     }
 }
@@ -123,6 +128,8 @@ pub(crate) struct Prepared {
     former: Option<Generation>,
     /// The last age given before the change.
     age_before: u64,
+    /// Meters that were added or modified.
+    meters_set: Vec<MeterId>,
     /// Invariant 3: maps a rule of this change to the published rule whose place it has.
     heirs: BTreeMap<RuleId, RuleId>,
     /// Number of rules that this change both added and ended.
@@ -170,6 +177,10 @@ pub(crate) enum Done {
     /// A group's counters were extended for its buckets; the old number of buckets, `None` if
     /// the counters are new.
     GroupCounters(GroupId, Option<usize>),
+    /// A meter was set or removed.
+    Meter(MeterId),
+    /// A meter was given this place.
+    MeterPlace(MeterPlace),
     /// A port was set or removed.
     Port(PortId),
     /// A port's VLANs were set.
@@ -225,6 +236,7 @@ impl Pipeline {
             }],
             former: None,
             age_before: self.next_age,
+            meters_set: Vec::new(),
             heirs: BTreeMap::new(),
             stillborn: 0,
             sifted: (0, 0),
@@ -277,6 +289,9 @@ impl Pipeline {
         assert!(is_complete, "a change is published when all of it is done");
         self.version = version;
         self.leavings.add_slices(prepared.slices);
+        for id in prepared.meters_set {
+            self.meters.fill(id, version);
+        }
         if let Some(mut former) = prepared.former {
             // Rules that were already dead are not in the new tables, but must still be
             // reclaimed.

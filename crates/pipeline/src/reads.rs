@@ -180,6 +180,7 @@ fn add_action(action: &Action, fields: &[FieldDescriptor], used: &mut BTreeSet<F
             add_actions(actions, fields, used);
         }
         Action::Group(_)
+        | Action::Meter(_)
         | Action::SetQueue(_)
         | Action::PopQueue
         | Action::DebugSlow

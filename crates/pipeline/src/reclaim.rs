@@ -17,6 +17,7 @@ use crate::action::GroupId;
 use crate::bridge::BridgeId;
 use crate::history::History;
 use crate::mac::Station;
+use crate::meters::{MeterId, MeterPlace};
 use crate::pipeline::{GroupCounters, Pipeline, Rule};
 use crate::prepare::{Progress, Slice};
 
@@ -56,6 +57,9 @@ pub(crate) enum Touched {
     Group(GroupId),
     /// A group has replaced another, and begins with its counters.
     GroupCounters(GroupId),
+    Meter(MeterId),
+    /// The place of a meter that was removed.
+    MeterPlace(MeterPlace),
     Port(PortId),
     PortVlans(PortId),
     Mirrors(BridgeId),
@@ -250,6 +254,9 @@ impl Pipeline {
             match touched {
                 Touched::Group(id) => self.reclaim_group(id, oldest),
                 Touched::GroupCounters(id) => self.reset_group(id, at, oldest),
+                Touched::Meter(id) => reclaim_in(&mut self.meters.histories, id, oldest),
+                // Invariant 2 of `meters`.
+                Touched::MeterPlace(place) => self.meters.free_place(place),
                 Touched::Misses(bridge) => reclaim_in(&mut self.misses, bridge, oldest),
                 Touched::Fragments(bridge) => reclaim_in(&mut self.fragments, bridge, oldest),
                 Touched::Station(station) => self.macs.reclaim(station, oldest),

@@ -20,6 +20,7 @@ use thalweg_packet::PortId;
 use crate::action::{GroupId, TableId};
 use crate::bridge::BridgeId;
 use crate::mac::Station;
+use crate::meters::MeterId;
 
 /// What a step read, and the result.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -81,6 +82,8 @@ pub enum Input {
     Bpdus(BridgeId),
     /// What a bridge does with fragments.
     Fragments(BridgeId),
+    /// Whether a meter exists.
+    Meter(MeterId),
 }
 
 /// Most walks have no more steps than this.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use thalweg_packet::standard as f;
 use thalweg_packet::{FieldId, Layout, PortId};
 use thalweg_pipeline::text::{MegaflowStyle, parse_match, print_effects, print_megaflow};
-use thalweg_pipeline::{Effect, Match, PacketInReason};
+use thalweg_pipeline::{Effect, Match, MeterPlace, PacketInReason};
 
 /// A layout of all fields, and a match in words of it.
 fn entry(matching: &Match) -> (Layout, Vec<u64>, Vec<u64>) {
@@ -116,7 +116,9 @@ fn effects_are_printed_as_datapath_actions() {
             controller_id: 0,
             userdata: Box::default(),
             sender: None,
+            meter: None,
         },
+        Effect::Meter(MeterPlace(3)),
         Effect::PushMpls {
             ether_type: 0x8847,
             entry: 0x0000_7140,
@@ -128,7 +130,7 @@ fn effects_are_printed_as_datapath_actions() {
         print_effects(&effects, &layout, &key, &mask),
         "set(eth(src=00:00:00:00:00:01,dst=00:00:00:00:00:02)),set(ipv4(dst=10.0.0.1)),\
          set(tcp(dst=80/0xff)),dec_ttl,push_vlan(vid=100,pcp=3),2,clone(pop_vlan,3),\
-         userspace(pid=0,controller(reason=1,max_len=96)),\
+         userspace(pid=0,controller(reason=1,max_len=96)),meter(3),\
          push_mpls(label=7,tc=0,ttl=64,bos=1,eth_type=0x8847),set(mpls(label=9)),recirc(0x1)"
     );
     assert_eq!(print_effects(&[], &layout, &key, &mask), "drop");

@@ -432,12 +432,12 @@ const FAULTS: &[(&str, &str)] = &[
         "flow:1:1: `nsh_spi` is not supported; 1 line uses it",
     ),
     (
-        "actions=meter:1",
-        "flow:1:9: `meter` is not supported; 1 line uses it",
+        "actions=meter:0",
+        "flow:1:15: `0` is not a meter (1 to 4294901760)",
     ),
     (
-        "actions=controller(meter_id=3)",
-        "flow:1:20: `controller(meter_id=...)` is not supported; 1 line uses it",
+        "actions=write_actions(meter:1)",
+        "flow:1:23: an action set cannot hold this; use it outside",
     ),
     (
         "actions=fly",
@@ -591,15 +591,15 @@ fn limits_hold() {
 fn what_is_missing_is_counted_by_name() {
     let text = format!(
         "arp,actions=drop\n{}nsh_spi=1,actions=drop\nactions=fly\n{}",
-        "ip,actions=meter:1\n".repeat(300),
-        "actions=meter:2\nactions=sample()\n".repeat(2)
+        "ip,actions=dec_nsh_ttl\n".repeat(300),
+        "actions=dec_nsh_ttl\nactions=sample()\n".repeat(2)
     );
     let errors = parse_rules("r", &text).expect_err("faults");
     let said: Vec<String> = errors.iter().map(TextError::to_string).collect();
     assert_eq!(
         said,
         [
-            "r:2:12: `meter` is not supported; 302 lines use it, this one first",
+            "r:2:12: `dec_nsh_ttl` is not supported; 302 lines use it, this one first",
             "r:302:1: `nsh_spi` is not supported; 1 line uses it",
             "r:303:9: unknown action or port `fly`; give its number, or the name of a port that \
              exists",

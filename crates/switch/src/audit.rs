@@ -9,12 +9,13 @@
 //! apart, every packet carries its number instead of its receive time; copies inherit it, and
 //! no code on the way reads it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 use thalweg_pipeline::{
-    Connections, Delta, Drops, LearnedCounts, LearnedRule, Notice, Outbox, Pipeline, Station,
-    Version, forward,
+    Connections, Delta, Drops, ExistingMeter, LearnedCounts, LearnedRule, MeterPlace, Meters,
+    Notice, Outbox, Pipeline, Station, Version, forward,
 };
 
 /// Compares the caches' answers with the interpreter's.
@@ -31,6 +32,10 @@ pub struct Audit {
     learned: Arc<LearnedCounts>,
     /// The reference's connections.
     connections: Arc<Connections>,
+    /// The reference's meters.
+    meters: Arc<Meters>,
+    /// By place: the meters whose buckets were filled.
+    filled: BTreeMap<MeterPlace, Arc<ExistingMeter>>,
     /// As [`Outbox::chance`]: the reference draws what the caches draw.
     chance: u64,
 }
@@ -59,11 +64,13 @@ impl Audit {
         version: Version,
         now: Instant,
     ) {
+        self.fill_meters(pipeline);
         for (number, packet) in burst.iter_mut().enumerate() {
             let received_at = packet.received_at();
             packet.set_received(packet.in_port(), Instant::from_nanos(number as u64));
             let pool = PacketPool::with_capacity(0, 0);
-            let mut outbox = Outbox::with_connections(pool, self.connections.clone());
+            let mut outbox = Outbox::with_connections(pool, self.connections.clone())
+                .with_meters(self.meters.clone());
             outbox.grows = true;
             outbox.learned = self.learned.clone();
             (outbox.now, outbox.chance) = (now, self.chance);
@@ -89,6 +96,17 @@ impl Audit {
     /// Makes room again for a rule that was refused.
     pub(crate) fn withdraw(&self, rule: &LearnedRule) {
         self.learned.withdraw(rule);
+    }
+
+    /// Fills the buckets of meters that were added or modified, as publication did.
+    fn fill_meters(&mut self, pipeline: &Pipeline) {
+        for known in pipeline.all_meters(pipeline.version()) {
+            let filled = self.filled.get(&known.place);
+            if !filled.is_some_and(|filled| Arc::ptr_eq(filled, known)) {
+                self.meters.set(known.place, &known.meter, known.set_at);
+                self.filled.insert(known.place, known.clone());
+            }
+        }
     }
 
     /// Compares the caches' answers to the burst, and restores the packets' receive times.

@@ -157,10 +157,11 @@ impl Engine {
         let pipeline = Pipeline::new(config.pipeline);
         let datapath = Datapath::new(config.datapath, &pipeline)?;
         let pool = PacketPool::with_capacity(config.packets, config.packet_bytes);
+        let outbox = Outbox::new(pool).with_meters(pipeline.meters().clone());
         Ok(Engine {
             pipeline: Gate::new(pipeline),
             datapath,
-            outbox: Outbox::new(pool),
+            outbox,
             upkeep,
             audit: config.is_audited.then(Audit::new),
             unsettled: None,
@@ -280,7 +281,8 @@ impl Engine {
         };
         audit.expect(packets, &self.pipeline(), version, now);
         let pool = std::mem::replace(&mut self.outbox.pool, PacketPool::with_capacity(0, 0));
-        let mut answers = Outbox::with_connections(pool, self.outbox.connections.clone());
+        let mut answers = Outbox::with_connections(pool, self.outbox.connections.clone())
+            .with_meters(self.outbox.meters.clone());
         answers.chance = self.outbox.chance;
         answers.learned = self.outbox.learned.clone();
         answers.grows = self.outbox.grows;

@@ -146,11 +146,13 @@ impl Switch {
         let pipeline = self.pipeline();
         let groups = pipeline.groups_of(bridge, pipeline.version());
         let groups = groups.map(|group| Operation::DeleteGroup(group.id));
+        let meters = pipeline.meters_of(bridge, pipeline.version());
+        let meters = meters.map(|known| known.meter.id).collect();
         let rules = Operation::Delete(Selector::default().in_bridge(bridge));
-        let operations = std::iter::once(rules).chain(groups).collect();
+        let others = groups.chain([Operation::DeleteMeters(meters)]);
+        let operations = std::iter::once(rules).chain(others).collect();
         drop(pipeline);
         self.apply_own(&Change { operations }, &[]);
-        self.desks.forget_meters(bridge);
     }
 
     /// Closes the devices of ports that the pipeline has no more.

@@ -15,6 +15,8 @@ pub enum RemovalReason {
     Deleted,
     /// A group that it used was deleted.
     GroupDeleted,
+    /// A meter that it used was deleted.
+    MeterDeleted,
     /// It made room for another in a full table.
     Evicted,
 }

@@ -230,9 +230,9 @@ mod tests {
         let mut frame = [0; 60];
         (frame[5], frame[11]) = (8, 9);
         let forward = |switch: &mut Switch| {
-            assert!(source.inject(&frame));
             let received = |switch: &mut Switch| switch.totals().datapath.packets;
             let before = received(switch);
+            assert!(source.inject(&frame));
             while received(switch) == before {
                 switch.poll(Duration::from_millis(1));
             }

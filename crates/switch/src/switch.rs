@@ -334,7 +334,8 @@ impl Switch {
         let index = datapath.index();
         let pool = PacketPool::with_capacity(config.packets_per_worker, config.packet_bytes);
         let shared = self.shared.clone();
-        let mut outbox = Outbox::with_connections(pool, self.shared.connections.clone());
+        let mut outbox = Outbox::with_connections(pool, self.shared.connections.clone())
+            .with_meters(self.pipeline().meters().clone());
         // Workers draw different numbers.
         outbox.chance = self.shared.connections.seed() ^ (number as u64) << 32;
         outbox.learned = self.shared.learned.clone();

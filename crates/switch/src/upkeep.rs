@@ -13,7 +13,7 @@
 use thalweg_packet::{Instant, PortId};
 use thalweg_pipeline::{
     BridgeId, Change, Delta, MacMove, Operation, Pipeline, PortState, RuleId, Selector, Station,
-    uses_group,
+    uses_group, uses_meter,
 };
 
 use crate::aging::Aging;
@@ -200,10 +200,15 @@ impl Upkeep {
             let is_there = pipeline.group(*group, delta.version).is_some();
             !is_there && uses_group(&rule.actions, *group)
         });
+        let lost_meter = delta.meters.iter().any(|meter| {
+            let is_there = pipeline.meter(*meter, delta.version).is_some();
+            !is_there && uses_meter(&rule.actions, *meter)
+        });
         let reason = match over.binary_search_by_key(&id, |(rule, _)| *rule) {
             Ok(place) => over[place].1,
             Err(_) if delta.evicted.contains(&id) => RemovalReason::Evicted,
             Err(_) if lost_group => RemovalReason::GroupDeleted,
+            Err(_) if lost_meter => RemovalReason::MeterDeleted,
             Err(_) => RemovalReason::Deleted,
         };
         self.removals.push(Removal {

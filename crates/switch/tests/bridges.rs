@@ -16,7 +16,9 @@ use thalweg_openflow::message::flow::{
 use thalweg_openflow::message::group::{
     ALL_BUCKETS, ALL_GROUPS, ANY_GROUP, Bucket, GroupCommand, GroupMod, GroupType, LAST_BUCKET,
 };
-use thalweg_openflow::message::meter::{MeterCommand, MeterConfig, MeterMod, flags};
+use thalweg_openflow::message::meter::{
+    BAND_DROP, MeterBand, MeterCommand, MeterConfig, MeterMod, flags,
+};
 use thalweg_openflow::message::monitor::MonitorEvent;
 use thalweg_openflow::message::packet::PacketOut;
 use thalweg_openflow::message::port::{
@@ -872,7 +874,12 @@ fn another_plane_of_a_bridge_finds_what_the_one_before_it_was_asked_for() {
     let meter = MeterConfig {
         id: 3,
         flags: flags::PKTPS,
-        bands: Vec::new(),
+        bands: vec![MeterBand {
+            kind: BAND_DROP,
+            rate: 5,
+            burst: 5,
+            precedence: 0,
+        }],
     };
     let addition = Asked::Meter(MeterMod {
         command: MeterCommand::Add,

@@ -5,6 +5,8 @@
 //! `THALWEG_CHECKS` sets more comparisons than the default, and `THALWEG_SEED` another first
 //! seed.
 
+#[path = "lab/meters.rs"]
+mod meters;
 #[path = "lab/vlans.rs"]
 mod vlans;
 
@@ -101,6 +103,8 @@ struct Run {
     packets: PacketSource,
     random: Pcg64Mcg,
     now: Instant,
+    /// Whether meters drop packets; then each packet is a burst.
+    drops: bool,
     checked: u64,
     flips: u64,
 }
@@ -126,6 +130,9 @@ impl Run {
             .apply(&groups.into_change(), now)
             .expect("generated groups are right");
         let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let drops = random.random_ratio(1, 3);
+        let set = engine.apply(&meters::all_meters(&mut random, drops), now);
+        set.expect("there is room for meters");
         if seed.is_multiple_of(3) {
             let ports = 1..=random_config.ports;
             let operations: Vec<Operation> = ports
@@ -147,8 +154,9 @@ impl Run {
         }
         let parsed = text::parse_rules("random", &rules.rules_text());
         let parsed = parsed.unwrap_or_else(|errors| panic!("seed {seed}: {errors:?}"));
+        let change = meters::metered(&mut random, parsed.into_change());
         engine
-            .apply(&parsed.into_change(), now)
+            .apply(&change, now)
             .expect("generated rules are right");
         Run {
             engine,
@@ -156,6 +164,7 @@ impl Run {
             packets: PacketSource::new(random_config, seed),
             random,
             now,
+            drops,
             checked: 0,
             flips: 0,
         }
@@ -165,7 +174,10 @@ impl Run {
     fn forward(&mut self, packets: usize, context: &str) {
         let mut left = packets;
         while left > 0 {
-            let count = self.random.random_range(1..=40).min(left);
+            let count = match self.drops {
+                true => 1,
+                false => self.random.random_range(1..=40).min(left),
+            };
             left -= count;
             let burst: Vec<Packet> = (0..count).map(|_| self.next_packet()).collect();
             // Twice: answered first by any cache that has it, then by the cache that it was
@@ -273,7 +285,7 @@ impl Run {
         );
     }
 
-    /// Changes rules, or now and then what tables see of fragments.
+    /// Changes rules, or now and then what tables see of fragments, and a meter.
     fn change(&mut self, context: &str) {
         if self.random.random_ratio(1, 5) {
             let mode = FRAGMENT_MODES[self.random.random_range(0..FRAGMENT_MODES.len())];
@@ -284,8 +296,14 @@ impl Run {
         let change = self.rules.next_change().to_string();
         let parsed = text::parse_changes("random", &change);
         let changes = parsed.unwrap_or_else(|errors| panic!("{context}: {errors:?}\n{change}"));
+        if self.random.random_ratio(1, 4) {
+            let change = meters::another_meter(&mut self.random, self.drops);
+            let applied = self.engine.apply(&change, self.now);
+            applied.unwrap_or_else(|error| panic!("{context}: {error}"));
+        }
         for change in changes {
-            let applied = self.engine.apply(&change.change, self.now);
+            let change = meters::metered(&mut self.random, change.change);
+            let applied = self.engine.apply(&change, self.now);
             applied.unwrap_or_else(|error| panic!("{context}: {error}"));
         }
     }
@@ -347,6 +365,7 @@ fn every_cached_answer_is_the_interpreters() {
     );
     assert!(recirculations > 0, "no packet was looked up twice");
     assert!(drops["fragment"] > 0, "no fragment was dropped");
+    assert!(drops["meter"] > 0, "no meter dropped a packet");
     assert!(
         candidates > 100 && falses > 0,
         "the first layer was not used"

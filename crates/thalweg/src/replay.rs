@@ -452,6 +452,7 @@ fn report_removal(removal: &Removal) -> RemovalReport {
             RemovalReason::HardTimeout => "hard_timeout",
             RemovalReason::Deleted => "delete",
             RemovalReason::GroupDeleted => "group_delete",
+            RemovalReason::MeterDeleted => "meter_delete",
             RemovalReason::Evicted => "eviction",
         },
         packets: removal.counters.packets,

@@ -364,8 +364,7 @@ fn what_the_switch_cannot_do_has_the_standards_error() {
     let cases = [
         ("conj_id=1,actions=output:1", "OFPBMC_BAD_FIELD"),
         ("actions=sample(probability=1)", "OFPBAC_BAD_VENDOR_TYPE"),
-        ("actions=controller(meter_id=3)", "OFPBAC_BAD_VENDOR_TYPE"),
-        ("actions=meter:1,output:1", "OFPBIC_UNSUP_INST"),
+        ("actions=meter:1,output:1", "OFPMMFC_INVALID_METER"),
         ("actions=group:5", "OFPBAC_BAD_OUT_GROUP"),
         ("table=254,actions=output:1", "OFPBRC_EPERM"),
     ];

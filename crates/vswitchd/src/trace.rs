@@ -313,12 +313,14 @@ fn as_of_a_rule(effects: &[Effect]) -> Vec<Effect> {
             controller_id,
             userdata,
             sender,
+            meter,
         } => Effect::Controller {
             reason: PacketInReason::Action,
             max_len_bytes,
             controller_id,
             userdata,
             sender,
+            meter,
         },
         Effect::Clone(nested) => Effect::Clone(as_of_a_rule(&nested).into()),
         other => other,
@@ -329,8 +331,12 @@ fn as_of_a_rule(effects: &[Effect]) -> Vec<Effect> {
 /// The effects without those that send the packet or look it up again.
 fn without_sends(effects: &[Effect]) -> Vec<Effect> {
     let kept = effects.iter().filter_map(|effect| match effect {
-        // A trace tracks nothing.
-        Effect::Output(_) | Effect::Recirculate(_) | Effect::Track(_) => None,
+        // A trace tracks and measures nothing.
+        Effect::Output(_)
+        | Effect::Recirculate(_)
+        | Effect::Track(_)
+        | Effect::Meter(_)
+        | Effect::Slow { .. } => None,
         Effect::Clone(nested) => Some(Effect::Clone(without_sends(nested).into())),
         Effect::LearnRule { rule, .. } => Some(Effect::LearnRule {
             rule: rule.clone(),

@@ -133,6 +133,7 @@ pub(crate) fn check(actions: &[Action]) -> Result<(), Unsupported> {
             Action::DebugRecirculation | Action::DebugSlow => {
                 return Err(Unsupported::Action("debug_recirc and debug_slow"));
             }
+            Action::Meter(_) => return Err(Unsupported::Action("meters")),
             Action::Clone(_) => return Err(Unsupported::Action("clone")),
             Action::WriteActions(_) | Action::ClearActions => {
                 return Err(Unsupported::Action("action sets"));

@@ -152,7 +152,8 @@ fn causes(delta: &Delta) -> impl Iterator<Item = Cause> + '_ {
     let misses = delta.misses.iter().map(|bridge| Input::Misses(*bridge));
     let bpdus = delta.bpdus.iter().map(|bridge| Input::Bpdus(*bridge));
     let fragments = delta.fragments.iter().copied().map(Input::Fragments);
-    let inputs = groups.chain(ports).chain(all_ports);
+    let meters = delta.meters.iter().copied().map(Input::Meter);
+    let inputs = groups.chain(ports).chain(all_ports).chain(meters);
     let inputs = inputs.chain(misses).chain(bpdus).chain(fragments);
     let inputs = inputs.map(Cause::Input);
     inputs.chain(delta.stations.iter().copied().map(Cause::Station))

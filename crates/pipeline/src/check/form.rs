@@ -22,6 +22,7 @@ use crate::learning::{LearnTarget, LearnedBits, Learning};
 use crate::links::{LinkChoice, MAX_LINKS, MAX_MEMBERS, MemberChoice};
 use crate::mac::MacMove;
 use crate::matching::Match;
+use crate::meters::MAX_METER;
 use crate::reads;
 use crate::tracking::{Tracking, Zone, is_tracked};
 
@@ -99,6 +100,7 @@ impl Owner {
                 | Action::DebugSlow
                 | Action::Learn(_)
                 | Action::FinTimeout { .. }
+                | Action::Meter(_)
                 | Action::Output(Output::Field(_))
         ) || matches!(action, Action::Output(output) if output.is_extended());
         (self == Owner::ActionSet && is_for_lists_only)
@@ -125,6 +127,7 @@ struct Form<'a> {
 }
 
 impl Form<'_> {
+    // One match: each operation has its own form.
     fn operation(&self, index: usize, operation: &Operation) -> Result<(), ChangeError> {
         let bad_rule = |what| ChangeError::BadRule {
             operation: index,
@@ -163,6 +166,14 @@ impl Form<'_> {
                     .try_for_each(|bucket| self.bucket(bucket))
                     .map_err(bad_action)
             }
+            Operation::SetMeter(meter) => match meter.fault() {
+                Some(what) => Err(ChangeError::BadMeter {
+                    operation: index,
+                    meter: meter.id.number(),
+                    what,
+                }),
+                None => Ok(()),
+            },
             Operation::Foresee(actions) => self.list(actions, Owner::Nested, 1).map_err(bad_action),
             Operation::MoveMacs(moves) => {
                 let bad_station = |what| ChangeError::BadStation {
@@ -187,6 +198,7 @@ impl Form<'_> {
             },
             Operation::DeleteAll
             | Operation::DeleteGroup(_)
+            | Operation::DeleteMeters(_)
             | Operation::SetPort(..)
             | Operation::DeletePort(_)
             | Operation::SetForwardsBpdus(..)
@@ -327,6 +339,10 @@ impl Form<'_> {
                 "group {}: groups have numbers up to {MAX_GROUP}",
                 group.number()
             )),
+            Action::Meter(meter) if !(1..=MAX_METER).contains(&meter.number()) => Err(format!(
+                "meter {}: rules name meters from 1 to {MAX_METER}",
+                meter.number()
+            )),
             Action::Resubmit {
                 table: Some(to), ..
             }
@@ -357,6 +373,7 @@ impl Form<'_> {
             | Action::PopQueue
             | Action::DebugRecirculation
             | Action::DebugSlow
+            | Action::Meter(_)
             | Action::Untrack
             | Action::FinTimeout { .. }
             | Action::Note(_)

@@ -82,6 +82,10 @@ pub fn touches(pipeline: &Pipeline, trace: &Trace, dropped: &[u64]) -> Vec<Touch
             "fragments",
             "what the bridge does with fragments changes".to_owned(),
         ),
+        Input::Meter(meter) => simple(
+            "meter",
+            format!("meter {} is added or removed", meter.number()),
+        ),
     });
     let layout = simple(
         "layout",

@@ -120,6 +120,7 @@ impl Part {
             | Action::DebugSlow
             | Action::Learn(_)
             | Action::FinTimeout { .. }
+            | Action::Meter(_)
             | Action::WriteActions(_)
             | Action::ClearActions
             | Action::WriteMetadata { .. }
@@ -227,6 +228,7 @@ mod tests {
             reason: PacketInReason::Action,
             userdata: [1].into(),
             pause: false,
+            meter: None,
         });
         let list = [
             Action::Clone([output(3)].into()),

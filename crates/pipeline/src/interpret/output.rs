@@ -36,7 +36,9 @@ impl<O: Observer> Walk<'_, O> {
                 reason,
                 userdata,
                 pause,
+                meter,
             } => {
+                let meter = self.controller_meter(*meter);
                 let sender = self.sender(table);
                 let effect = Effect::Controller {
                     reason: match pause {
@@ -48,6 +50,7 @@ impl<O: Observer> Walk<'_, O> {
                     controller_id: *controller_id,
                     userdata: userdata.clone(),
                     sender,
+                    meter,
                 };
                 if *pause {
                     self.paused = Some(effect);

@@ -316,6 +316,7 @@ impl<O: Observer> Walk<'_, O> {
     fn expire(&mut self, table: TableId, of_label: bool) -> Next {
         self.tell(Sight::TtlExpired { of_label });
         self.drop(DropReason::TtlExpired);
+        let meter = self.controller_meter(None);
         let sender = self.sender(table);
         self.emit(Effect::Controller {
             reason: PacketInReason::InvalidTtl,
@@ -323,6 +324,7 @@ impl<O: Observer> Walk<'_, O> {
             controller_id: 0,
             userdata: Box::default(),
             sender,
+            meter,
         });
         Next::EndList
     }

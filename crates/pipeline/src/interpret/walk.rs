@@ -13,6 +13,7 @@ use super::action_set;
 use super::fragments::Outcome;
 use super::frozen::{Author, FrozenList};
 use super::lists::Caller;
+use super::meters::place_of_drops;
 use super::observer::{Observer, SeenFields, Sight, Unobserved, copy_fields, narrow};
 use super::place::number_places;
 use super::stack::Stack;
@@ -305,6 +306,7 @@ impl<'a, O: Observer> Walk<'a, O> {
 
     pub(super) fn finish(mut self) -> Translation {
         self.tell(Sight::End { queue: self.queue });
+        let slow_path_meter = self.slow_path_meter();
         self.note_reads();
         self.trace.set_written_words(self.state.written_words);
         let mut effects = std::mem::take(&mut self.effects);
@@ -319,12 +321,17 @@ impl<'a, O: Observer> Walk<'a, O> {
             self.drop(self.missed.unwrap_or(DropReason::Action));
         }
         let last = self.drops.last().map(|(reason, _)| *reason);
-        // Drops come first, so that the last send takes the packet itself.
+        let place = place_of_drops(&effects, sends);
         let drops = self.drops.iter();
         effects.splice(
-            0..0,
+            place..place,
             drops.map(|&(reason, copies)| Effect::Drop { reason, copies }),
         );
+        if let Some(meter) = slow_path_meter
+            && self.failure.is_none()
+        {
+            effects.insert(0, Effect::Slow { meter: Some(meter) });
+        }
         if self.has_tracked {
             number_places(&mut effects, &self.continuations);
         }
@@ -389,6 +396,7 @@ impl<'a, O: Observer> Walk<'a, O> {
             // No table is left to go on with.
             Miss::Controller | Miss::Continue => {
                 self.tell_missed(table, true);
+                let meter = self.controller_meter(None);
                 let sender = self.sender(table);
                 self.emit(Effect::Controller {
                     reason: PacketInReason::TableMiss,
@@ -396,6 +404,7 @@ impl<'a, O: Observer> Walk<'a, O> {
                     controller_id: 0,
                     userdata: Box::default(),
                     sender,
+                    meter,
                 });
                 None
             }
@@ -668,7 +677,8 @@ impl<'a, O: Observer> Walk<'a, O> {
             Action::Untrack => self.untrack(true),
             Action::Learn(learning) => return self.learn_rule(learning),
             Action::FinTimeout { idle_s, hard_s } => self.note_fin(*idle_s, *hard_s),
-            Action::DebugSlow => self.emit(Effect::Slow),
+            Action::Meter(meter) => self.measure(*meter),
+            Action::DebugSlow => self.emit(Effect::Slow { meter: None }),
             Action::Note(_) => {}
             Action::Exit => return Next::Exit,
             Action::WriteActions(list) => {
@@ -872,7 +882,7 @@ fn is_pure(effect: &Effect) -> bool {
             | Effect::LearnRule { .. }
             | Effect::FinTimeout { .. }
             | Effect::Clone(_)
-            | Effect::Slow
+            | Effect::Slow { .. }
     )
 }
 
@@ -889,10 +899,12 @@ fn sends_something(effect: &Effect) -> bool {
     }
 }
 
-/// Removes rewrites that neither a send nor a tracker follows.
+/// Removes rewrites that neither a send, a tracker nor a meter follows.
 pub(super) fn trim(effects: &mut Vec<Effect>) {
     let kept = effects.iter().rposition(|effect| {
-        is_pure(effect) || sends_something(effect) || matches!(effect, Effect::Track(_))
+        is_pure(effect)
+            || sends_something(effect)
+            || matches!(effect, Effect::Track(_) | Effect::Meter(_))
     });
     effects.truncate(kept.map_or(0, |last| last + 1));
 }

@@ -44,6 +44,7 @@ impl Pipeline {
                 self.add(index, flow, plan)?;
             }
             Operation::SetGroup(group) => self.set_group(index, group)?,
+            Operation::SetMeter(meter) => self.set_meter(index, meter, plan.now())?,
             Operation::SetPort(id, state) => self.set_port(*id, *state),
             Operation::DeletePort(id) => self.delete_port(*id),
             Operation::SetPortVlans(id, vlans) => self.set_port_vlans(*id, vlans),
@@ -73,6 +74,10 @@ impl Pipeline {
             | Operation::DeleteLeading(..)
             | Operation::DeleteAll
             | Operation::DeleteGroup(_) => return self.perform_on_next(index, operation, plan),
+            Operation::DeleteMeters(meters) => {
+                self.perform_on_meters(meters, operation, plan);
+                return Ok(());
+            }
         }
         plan.advance(1);
         Ok(())
@@ -92,10 +97,10 @@ impl Pipeline {
             Operation::DeleteGroup(group) if part == 0 => self.delete_group(*group),
             // A modification that finds no rule can still be refused.
             Operation::Modify(_, actions) if part == 0 => {
-                check::groups_of(self, index, actions)?;
+                check::named_of(self, index, actions)?;
             }
             Operation::Revise(revision) if part == 0 => {
-                check::groups_of(self, index, &revision.actions)?;
+                check::named_of(self, index, &revision.actions)?;
                 if let (None, Some(flow)) = (id, &revision.otherwise) {
                     if flow.labels.checks_overlap {
                         self.refuse_overlap(index, self.overlapped_by(flow))?;
@@ -365,7 +370,7 @@ impl Pipeline {
         self.replace(index, id, rule, pattern, !resets_counts)
     }
 
-    fn remove(&mut self, id: RuleId) {
+    pub(super) fn remove(&mut self, id: RuleId) {
         let (open, published) = (self.open_version(), self.version);
         let rule = self.rules[id.0 as usize].as_mut().expect("the rule exists");
         rule.end = Some(End::at(open));

@@ -69,9 +69,11 @@ impl<'a> Plan<'a> {
             | Operation::Delete(_)
             | Operation::DeleteLeading(..)
             | Operation::DeleteAll
-            | Operation::DeleteGroup(_) => true,
+            | Operation::DeleteGroup(_)
+            | Operation::DeleteMeters(_) => true,
             Operation::Add(_)
             | Operation::SetGroup(_)
+            | Operation::SetMeter(_)
             | Operation::SetPort(..)
             | Operation::DeletePort(_)
             | Operation::SetPortVlans(..)
@@ -289,6 +291,7 @@ impl Pipeline {
                 let users = users.filter(|(_, rule)| uses_group(&rule.actions, *group));
                 users.map(|(id, _)| id).collect()
             }
+            Operation::DeleteMeters(meters) => self.users_of_any(meters),
             _ => Vec::new(),
         }
     }

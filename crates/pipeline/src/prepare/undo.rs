@@ -75,6 +75,8 @@ impl Pipeline {
                     let counters = self.group_counters.get_mut(&id);
                     counters.expect("they were there").buckets.truncate(buckets);
                 }
+                Done::Meter(id) => abort_in(&mut self.meters.histories, id, slice.version),
+                Done::MeterPlace(place) => self.meters.free_place(place),
                 Done::Port(id) => abort_in(&mut self.ports, id, slice.version),
                 Done::PortVlans(id) => abort_in(&mut self.vlans, id, slice.version),
                 Done::Mirrors(bridge) => abort_in(&mut self.mirrors, bridge, slice.version),

@@ -30,8 +30,7 @@ use crate::action::{Action, Actions, Slice, Subfield};
 use crate::check::form::{MAX_NESTING, OUT_OF_ORDER, Owner};
 
 /// Open vSwitch actions without a counterpart here.
-const MISSING: [&str; 8] = [
-    "meter",
+const MISSING: [&str; 7] = [
     "conjunction",
     "sample",
     "check_pkt_larger",

@@ -14,10 +14,10 @@ use thalweg_pipeline::text::parse_rules;
 use thalweg_pipeline::{
     Action, Actions, BridgeId, BridgeMirror, Bucket, Change, Config, Flow, FlowHash, FragmentMode,
     Group, GroupId, GroupKind, HashedField, LinkAlgorithm, LinkChoice, MacMove, Match,
-    MemberAlgorithm, MemberChoice, MirrorOutput, MirroredPorts, Mirrors, Miss, Misses, Operation,
-    Output, PacketInReason, Pipeline, PortState, PortVlans, PriorityTags, Selection,
-    SelectionMethod, Selector, Slice, Station, Subfield, TableId, Target, Tracking, VlanMode,
-    VlanSet, Write, Zone, translate,
+    MemberAlgorithm, MemberChoice, MeterId, MirrorOutput, MirroredPorts, Mirrors, Miss, Misses,
+    Operation, Output, PacketInReason, Pipeline, PortState, PortVlans, PriorityTags, RateBand,
+    RateMeter, RateUnit, Selection, SelectionMethod, Selector, Slice, Station, Subfield, TableId,
+    Target, Tracking, VlanMode, VlanSet, Write, Zone, translate,
 };
 
 const RULES: &str = "\
@@ -52,7 +52,16 @@ pub(crate) fn pipeline(rules: usize) -> Pipeline {
     };
     let port = Some(PortId(2));
     let macs = Operation::MoveMacs(vec![MacMove { station, port }]);
-    let operations = ports.chain(rules.into_change().operations).chain([macs]);
+    let meter = Operation::SetMeter(RateMeter {
+        id: MeterId(1),
+        unit: RateUnit::Packets,
+        bands: [RateBand { rate: 1, burst: 1 }].into(),
+        has_burst: true,
+        has_statistics: false,
+    });
+    let operations = ports
+        .chain(rules.into_change().operations)
+        .chain([macs, meter]);
     let operations = operations.collect();
     let applied = pipeline.apply(&Change { operations }, Instant::ZERO);
     applied.expect("the test's rules can be loaded");
@@ -84,6 +93,9 @@ pub(crate) fn picture(pipeline: &Pipeline) -> String {
     }
     for group in pipeline.groups(version) {
         text += &format!("{group:?} {:?}\n", pipeline.group_counters(group.id));
+    }
+    for known in pipeline.all_meters(version) {
+        text += &format!("{known:?} {:?}\n", pipeline.meters().counts(known.place));
     }
     text += &format!("{:?}\n", pipeline.ports(version).collect::<Vec<_>>());
     let mut stations: Vec<_> = pipeline.macs().stations(version).collect();
@@ -173,7 +185,7 @@ fn output() -> impl Strategy<Value = Output> {
     let port = select(vec![0, 1, 2, 3, 9, 0xffff, 0xfffe, u32::MAX]);
     let cut = (port.clone(), select(vec![0, 13, 14, 20, u32::MAX]));
     let enqueued = (port.clone(), 0..3_u32);
-    let controller = any::<(u16, Vec<u8>, bool)>();
+    let controller = any::<(u16, Vec<u8>, bool, Option<u32>)>();
     prop_oneof![
         port.prop_map(|port| Output::Port(PortId(port))),
         select(vec![
@@ -184,13 +196,16 @@ fn output() -> impl Strategy<Value = Output> {
             Output::Local,
             Output::Table,
         ]),
-        controller.prop_map(|(max_len_bytes, userdata, pause)| Output::Controller {
-            max_len_bytes,
-            controller_id: 0,
-            reason: PacketInReason::Action,
-            userdata: userdata.into(),
-            pause,
-        }),
+        controller.prop_map(
+            |(max_len_bytes, userdata, pause, meter)| Output::Controller {
+                max_len_bytes,
+                controller_id: 0,
+                reason: PacketInReason::Action,
+                userdata: userdata.into(),
+                pause,
+                meter,
+            }
+        ),
         subfield().prop_map(Output::Field),
         cut.prop_map(|(port, max_len_bytes)| Output::Truncated {
             port: PortId(port),
@@ -353,6 +368,9 @@ pub(crate) fn action() -> impl Strategy<Value = Action> {
             Action::DebugSlow,
             Action::SetQueue(1),
             Action::SetQueue(2),
+            Action::Meter(MeterId(1)),
+            Action::Meter(MeterId(77)),
+            Action::Meter(MeterId(0)),
             Action::Exit
         ]),
         choice(port.clone()),
@@ -540,6 +558,21 @@ fn mirrors() -> impl Strategy<Value = Arc<Mirrors>> {
     prop::collection::vec(mirror, 0..3).prop_map(|mirrors| Arc::new(Mirrors::new(mirrors)))
 }
 
+/// Meters; some have a number or bands that no meter has.
+fn meter() -> impl Strategy<Value = RateMeter> {
+    let id = select(vec![0, 1, 2, 77, MeterId::CONTROLLER, u32::MAX]);
+    let band = (0..3_u32, 0..3_u32).prop_map(|(rate, burst)| RateBand { rate, burst });
+    let unit = select(vec![RateUnit::Kilobits, RateUnit::Packets]);
+    let bands = prop::collection::vec(band, 0..3);
+    (id, unit, bands).prop_map(|(id, unit, bands)| RateMeter {
+        id: MeterId(id.into()),
+        unit,
+        bands: bands.into(),
+        has_burst: false,
+        has_statistics: false,
+    })
+}
+
 pub(crate) fn operation() -> impl Strategy<Value = Operation> {
     let flow = (table(), any::<u16>(), matching(), actions()).prop_map(
         |(table, priority, matching, actions)| Flow {
@@ -576,6 +609,9 @@ pub(crate) fn operation() -> impl Strategy<Value = Operation> {
         1 => Just(Operation::DeleteAll),
         2 => group().prop_map(Operation::SetGroup),
         1 => (1..5_u32).prop_map(|group| Operation::DeleteGroup(GroupId(group.into()))),
+        2 => meter().prop_map(Operation::SetMeter),
+        1 => prop::collection::vec(select(vec![1, 2, 77]).prop_map(MeterId), 0..3)
+            .prop_map(|meters| Operation::DeleteMeters(meters.into())),
         1 => (port.clone(), state).prop_map(|(port, state)| Operation::SetPort(port, state)),
         1 => port.clone().prop_map(Operation::DeletePort),
         1 => misses().prop_map(|misses| Operation::SetMisses(BridgeId::default(), misses)),

@@ -8,7 +8,8 @@
 //! 1. A transaction is one part of one change, so it is done whole or not at all.
 //! 2. Operations are made in the bridge's numbers and moved into the bridge in one place
 //!    ([`operations`]), so that none changes another bridge.
-//! 3. What depends on groups is decided by the groups as the operations in front leave them.
+//! 3. What depends on groups and meters is decided by them as the operations in front leave
+//!    them.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -18,7 +19,6 @@ use thalweg_control::openflow::target::{
     Change as Asked, Failure, FlowEvent, Outcome, Transaction,
 };
 use thalweg_openflow::message::flow::{ALL_TABLES, FlowCommand, FlowFlags, FlowMod, removed};
-use thalweg_openflow::message::meter::{ALL_METERS, MAX_METER, MeterCommand, MeterMod, flags};
 use thalweg_openflow::message::monitor::MonitorEvent;
 use thalweg_openflow::message::port::{PortMod, config};
 use thalweg_openflow::message::switch::TableMod;
@@ -29,11 +29,9 @@ use thalweg_pipeline::{
 };
 
 use super::cursor::{stats_of, target};
-use super::desk::Desk;
 use super::groups::Overlay;
 use super::numbering::Numbering;
 use super::plane::TABLES;
-use super::statistics::MAX_METERS;
 use super::{convert, packets, tables};
 use crate::switch::Switch;
 
@@ -61,7 +59,6 @@ pub(super) fn make(
 
 /// What is done after the rules and groups of a transaction: it cannot be refused.
 enum Last {
-    Meter(MeterMod),
     Table(Version, TableMod),
     Port(PortMod),
     Packet(Box<packets::Prepared>),
@@ -211,10 +208,7 @@ fn operations(
     match asked {
         Asked::Flow(asked) => add(flow(version, asked)?),
         Asked::Group(asked) => overlay.change(asked)?.into_iter().for_each(add),
-        Asked::Meter(asked) => {
-            check_meter(switch.desks.get(numbers.bridge), asked)?;
-            last.push(Last::Meter(asked.clone()));
-        }
+        Asked::Meter(asked) => overlay.change_meters(asked)?.into_iter().for_each(add),
         Asked::Table(asked) => {
             let operations = tables::operations(switch, numbers, version, asked)?;
             operations.into_iter().for_each(add);
@@ -226,7 +220,7 @@ fn operations(
         }
         Asked::PacketOut(asked) => {
             let prepared = packets::prepare(numbers, asked)?;
-            overlay.check_groups_of(&prepared.actions())?;
+            overlay.check_named_by(&prepared.actions())?;
             let foresight = prepared.foresight(overlay.pipeline())?;
             foresight.into_iter().for_each(add);
             last.push(Last::Packet(Box::new(prepared)));
@@ -379,60 +373,15 @@ fn port(switch: &Switch, numbers: Numbering, asked: &PortMod) -> Result<Operatio
     Ok(Operation::SetPort(id, PortState { ..state }))
 }
 
-fn check_meter(desk: Option<&Desk>, asked: &MeterMod) -> Result<(), Refusal> {
-    let meter = &asked.meter;
-    let is_known = |id: u32| desk.is_some_and(|desk| desk.meters.contains_key(&id));
-    let count = desk.map_or(0, |desk| desk.meters.len());
-    if meter.id == 0 || meter.id > MAX_METER && meter.id != ALL_METERS {
-        let what = format!("{} is no meter's number", meter.id);
-        return Err(refuse(ErrorCode::OFPMMFC_INVALID_METER, what));
-    }
-    let refused = match asked.command {
-        MeterCommand::Delete => None,
-        MeterCommand::Add if is_known(meter.id) => Some(ErrorCode::OFPMMFC_METER_EXISTS),
-        MeterCommand::Add if count >= MAX_METERS as usize => Some(ErrorCode::OFPMMFC_OUT_OF_METERS),
-        MeterCommand::Modify if !is_known(meter.id) => Some(ErrorCode::OFPMMFC_UNKNOWN_METER),
-        _ if meter.id == ALL_METERS => Some(ErrorCode::OFPMMFC_INVALID_METER),
-        _ if meter.bands.len() > usize::from(super::statistics::MAX_BANDS) => {
-            Some(ErrorCode::OFPMMFC_OUT_OF_BANDS)
-        }
-        _ if meter.flags & flags::KBPS != 0 && meter.flags & flags::PKTPS != 0 => {
-            Some(ErrorCode::OFPMMFC_BAD_FLAGS)
-        }
-        _ => None,
-    };
-    match refused {
-        Some(code) => Err(refuse(code, format!("meter {}", meter.id))),
-        None => Ok(()),
-    }
-}
-
 impl Switch {
     /// Does what follows the rules and groups of a transaction.
     fn do_last(&mut self, numbers: Numbering, last: Last) {
         match last {
             Last::Packet(packet) => packets::send(self, *packet),
             Last::Table(version, asked) => self.note_table(numbers, version, &asked),
-            Last::Meter(asked) => self.note_meter(numbers.bridge, asked),
             Last::Port(asked) => {
                 let id = numbers.port(convert::matching::port_id(asked.port));
                 self.set_port_config(id, asked.config, asked.mask);
-            }
-        }
-    }
-
-    fn note_meter(&mut self, bridge: BridgeId, asked: MeterMod) {
-        let now = self.now();
-        let Some(desk) = self.desks.get_mut(bridge) else {
-            return;
-        };
-        let id = asked.meter.id;
-        match asked.command {
-            MeterCommand::Delete if id == ALL_METERS => desk.meters.clear(),
-            MeterCommand::Delete => drop(desk.meters.remove(&id)),
-            MeterCommand::Add | MeterCommand::Modify => {
-                let made_at = desk.meters.get(&id).map_or(now, |known| known.1);
-                desk.meters.insert(id, (asked.meter, made_at));
             }
         }
     }
@@ -544,6 +493,10 @@ pub(super) fn refusal_of(error: &ChangeError) -> Refusal {
         ChangeError::GotoBackwards { .. } => ErrorCode::OFPBIC_BAD_TABLE_ID,
         ChangeError::Overlap { .. } => ErrorCode::OFPFMFC_OVERLAP,
         ChangeError::UnknownGroup { .. } => ErrorCode::OFPBAC_BAD_OUT_GROUP,
+        ChangeError::UnknownMeter { .. } | ChangeError::BadMeter { .. } => {
+            ErrorCode::OFPMMFC_INVALID_METER
+        }
+        ChangeError::MetersFull { .. } => ErrorCode::OFPMMFC_OUT_OF_METERS,
         ChangeError::GroupLoop { .. } => ErrorCode::OFPGMFC_LOOP,
         ChangeError::BadGroup { .. } => ErrorCode::OFPGMFC_INVALID_GROUP,
         ChangeError::BadRule { .. } => ErrorCode::OFPFMFC_UNKNOWN,

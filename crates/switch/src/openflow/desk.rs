@@ -5,7 +5,6 @@ use std::sync::{Arc, Weak};
 
 use thalweg_control::openflow::target::Event;
 use thalweg_openflow::message::flow::{Counts, FlowRemoved, removed};
-use thalweg_openflow::message::meter::MeterConfig;
 use thalweg_openflow::message::port::{PortDesc, PortReason, PortStatus, config, state};
 use thalweg_packet::Instant;
 use thalweg_pipeline::{GroupId, Misses, Version};
@@ -30,7 +29,6 @@ pub struct OpenFlowCounters {
 /// What outlives a bridge's plane: controllers of its next one find it.
 #[derive(Debug, Default)]
 pub(super) struct DeskMemory {
-    pub(super) meters: BTreeMap<u32, (MeterConfig, Instant)>,
     groups: BTreeMap<GroupId, Instant>,
     tables: Tables,
 }
@@ -44,8 +42,6 @@ pub(crate) struct Desk {
     /// What continuations of paused packets name.
     pub(super) run: RunId,
     pub(super) watches_flows: bool,
-    /// Meters as they were asked for; packets are not measured yet.
-    pub(super) meters: BTreeMap<u32, (MeterConfig, Instant)>,
     /// When each group was made.
     pub(super) groups: BTreeMap<GroupId, Instant>,
     /// Names, limits and vacancy of tables.
@@ -74,7 +70,6 @@ impl Desk {
             numbers,
             run,
             watches_flows: false,
-            meters: BTreeMap::new(),
             groups: BTreeMap::new(),
             tables: Tables::default(),
             misses,
@@ -87,7 +82,6 @@ impl Desk {
     /// What is known of the bridge beyond its plane.
     pub(super) fn into_memory(self) -> DeskMemory {
         DeskMemory {
-            meters: self.meters,
             groups: self.groups,
             tables: self.tables,
         }
@@ -95,7 +89,6 @@ impl Desk {
 
     /// Takes over what is known of the bridge from the desk before it.
     pub(super) fn take_over(&mut self, former: DeskMemory) {
-        self.meters = former.meters;
         self.groups = former.groups;
         self.tables = former.tables;
     }
@@ -180,6 +173,7 @@ pub(super) fn reason_number(reason: RemovalReason) -> u8 {
         RemovalReason::HardTimeout => removed::HARD_TIMEOUT,
         RemovalReason::Deleted => removed::DELETE,
         RemovalReason::GroupDeleted => removed::GROUP_DELETE,
+        RemovalReason::MeterDeleted => removed::METER_DELETE,
         RemovalReason::Evicted => removed::EVICTION,
     }
 }

@@ -83,16 +83,6 @@ impl Desks {
         desks.filter_map(|desk| desk.oldest_pinned(now)).min()
     }
 
-    /// Forgets the meters of a bridge.
-    pub(crate) fn forget_meters(&mut self, bridge: BridgeId) {
-        if let Some(desk) = self.by_bridge.get_mut(&bridge) {
-            desk.meters.clear();
-        }
-        if let Some(memory) = self.memories.get_mut(&bridge) {
-            memory.meters.clear();
-        }
-    }
-
     /// Notes that ports came, went or changed.
     pub(crate) fn note_ports(&mut self) {
         self.are_ports_stale = true;

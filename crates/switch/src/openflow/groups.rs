@@ -9,14 +9,16 @@ use thalweg_openflow::{ErrorCode, Refusal, refuse};
 use thalweg_pipeline::{Action, Bucket, Group, GroupId, GroupKind, Operation, Pipeline};
 
 use super::convert;
+use super::meters::ChangedMeters;
 use super::numbering::Numbering;
 
-/// The groups of a bridge, with changes that are not made yet.
+/// The groups and meters of a bridge, with changes that are not made yet.
 pub(super) struct Overlay<'a> {
     pipeline: &'a Pipeline,
     numbers: Numbering,
     /// Groups that differ, in the bridge's numbers; `None` for those that go.
     changed: BTreeMap<GroupId, Option<Group>>,
+    pub(super) changed_meters: ChangedMeters,
 }
 
 impl<'a> Overlay<'a> {
@@ -25,6 +27,7 @@ impl<'a> Overlay<'a> {
             pipeline,
             numbers,
             changed: BTreeMap::new(),
+            changed_meters: ChangedMeters::new(),
         }
     }
 
@@ -49,17 +52,21 @@ impl<'a> Overlay<'a> {
         }
     }
 
-    /// Checks that the groups exist that actions lead to.
+    /// Checks that the groups and meters exist that actions name.
     ///
     /// # Errors
     /// If one does not.
-    pub(super) fn check_groups_of(&self, actions: &[Action]) -> Result<(), Refusal> {
+    pub(super) fn check_named_by(&self, actions: &[Action]) -> Result<(), Refusal> {
         actions.iter().try_for_each(|action| match action {
             Action::Group(id) if self.get(GroupId(id.number().into())).is_none() => {
                 let what = format!("there is no group {}", id.number());
                 Err(refuse(ErrorCode::OFPBAC_BAD_OUT_GROUP, what))
             }
-            Action::Clone(nested) | Action::WriteActions(nested) => self.check_groups_of(nested),
+            Action::Meter(id) if !self.has_meter(id.number()) => {
+                let what = format!("there is no meter {}", id.number());
+                Err(refuse(ErrorCode::OFPMMFC_INVALID_METER, what))
+            }
+            Action::Clone(nested) | Action::WriteActions(nested) => self.check_named_by(nested),
             _ => Ok(()),
         })
     }

@@ -332,7 +332,8 @@ impl Switch {
     /// An outbox that no worker owns, for packets at this time.
     fn own_outbox(&self, now: Instant) -> Outbox {
         let pool = PacketPool::with_capacity(0, 0);
-        let mut outbox = Outbox::with_connections(pool, self.shared.connections.clone());
+        let mut outbox = Outbox::with_connections(pool, self.shared.connections.clone())
+            .with_meters(self.pipeline().meters().clone());
         (outbox.grows, outbox.now) = (true, now);
         outbox.chance = self.shared.connections.seed() ^ now.as_nanos();
         outbox.learned = self.shared.learned.clone();

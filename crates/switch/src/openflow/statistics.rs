@@ -5,9 +5,6 @@ use std::time::Duration;
 use thalweg_io::{PortCounters, PortStatus, dummy_counts};
 use thalweg_openflow::message::flow::{AggregateStats, Counts};
 use thalweg_openflow::message::group::{ALL_GROUPS, GroupDesc, GroupFeatures, GroupStats};
-use thalweg_openflow::message::meter::{
-    ALL_METERS, BAND_DROP, BAND_DSCP_REMARK, MeterFeatures, MeterStats, flags,
-};
 use thalweg_openflow::message::port::{
     ALL_QUEUES, CustomStat, PortDesc, PortNumber, PortStats, QueueDesc, QueueRequest, QueueStats,
     config, state,
@@ -19,18 +16,14 @@ use thalweg_packet::PortId;
 use super::convert::groups::description;
 use super::convert::matching::port_number;
 use super::cursor::{duration, selector};
-use super::desk::Desk;
+use super::meters;
 use super::numbering::Numbering;
 use super::tables;
 use crate::port_settings::PortDevice;
 use crate::switch::Switch;
 
-/// Most bands of a meter.
-pub(super) const MAX_BANDS: u8 = 8;
 /// Stands for a count that is not kept.
 const NOT_KEPT: u64 = u64::MAX;
-/// Most meters.
-pub(super) const MAX_METERS: u32 = 65_536;
 
 /// Answers a request.
 ///
@@ -66,22 +59,11 @@ pub(super) fn read(
             max_groups: [thalweg_openflow::message::group::MAX_GROUP; 4],
             actions: [standard_actions(version); 4],
         }),
-        Request::Meter(meter) => {
-            let known = meters(switch.desks.get(numbers.bridge), *meter)?;
-            Reply::Meter(meter_statistics(switch.now(), known))
-        }
+        Request::Meter(meter) => Reply::Meter(meters::statistics(switch, numbers, *meter)?),
         Request::MeterConfig(meter) => {
-            let known = meters(switch.desks.get(numbers.bridge), *meter)?;
-            Reply::MeterConfig(known.into_iter().map(|known| known.0).collect())
+            Reply::MeterConfig(meters::configurations(switch, numbers, *meter)?)
         }
-        Request::MeterFeatures => Reply::MeterFeatures(MeterFeatures {
-            max_meters: MAX_METERS,
-            bands: 1 << BAND_DROP | 1 << BAND_DSCP_REMARK,
-            capabilities: (flags::KBPS | flags::PKTPS | flags::BURST | flags::STATS).into(),
-            max_bands: MAX_BANDS,
-            max_colors: 0,
-            features: 0,
-        }),
+        Request::MeterFeatures => Reply::MeterFeatures(meters::features()),
         Request::TableFeatures(asked) => {
             if !asked.is_empty() {
                 tables::set_up(switch, numbers, version, asked)?;
@@ -333,38 +315,6 @@ fn group_statistics(switch: &mut Switch, numbers: Numbering, group: u32) -> Vec<
             duration: duration(now - made_at.copied().unwrap_or(thalweg_packet::Instant::ZERO)),
             buckets,
         }
-    });
-    rows.collect()
-}
-
-type KnownMeter = (
-    thalweg_openflow::message::meter::MeterConfig,
-    thalweg_packet::Instant,
-);
-
-fn meters(desk: Option<&Desk>, meter: u32) -> Result<Vec<KnownMeter>, Refusal> {
-    let Some(desk) = desk else {
-        return Ok(Vec::new());
-    };
-    if meter == ALL_METERS {
-        return Ok(desk.meters.values().cloned().collect());
-    }
-    match desk.meters.get(&meter) {
-        Some(known) => Ok(vec![known.clone()]),
-        None => {
-            let what = format!("there is no meter {meter}");
-            Err(refuse(ErrorCode::OFPMMFC_UNKNOWN_METER, what))
-        }
-    }
-}
-
-fn meter_statistics(now: thalweg_packet::Instant, known: Vec<KnownMeter>) -> Vec<MeterStats> {
-    let rows = known.into_iter().map(|(config, made_at)| MeterStats {
-        id: config.id,
-        flows: 0,
-        counts: Counts::default(),
-        duration: duration(now - made_at),
-        bands: vec![Counts::default(); config.bands.len()],
     });
     rows.collect()
 }

@@ -238,14 +238,21 @@ pub(super) fn features(
     let set: Vec<FieldId> = set.collect();
     let actions = convert::ACTIONS.to_vec();
     let desk = switch.desks.get(numbers.bridge);
+    // The instruction that measures.
+    let meter = if version < Version::V13 {
+        0
+    } else {
+        0b100_0000
+    };
     let features = |number: u8| {
         let next_tables: Vec<u8> = (number + 1..TABLES).collect();
         let abilities = TableAbilities {
             // Goto, write metadata, write, apply, clear; the last table leads nowhere.
-            instructions: match next_tables.is_empty() {
-                true => 0b11_1100,
-                false => 0b11_1110,
-            },
+            instructions: meter
+                | match next_tables.is_empty() {
+                    true => 0b11_1100,
+                    false => 0b11_1110,
+                },
             next_tables,
             write_actions: actions.clone(),
             apply_actions: actions.clone(),

@@ -241,5 +241,5 @@ fn actions_of(
         recirculations: &|number| number,
         senders: &|_| 0,
     };
-    writer.write_covering(effects, flow).installed().to_owned()
+    writer.write_covering(effects, flow).installed()
 }

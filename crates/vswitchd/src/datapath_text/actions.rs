@@ -15,7 +15,7 @@
 
 use thalweg_packet::{FieldId, PortId, standard as f};
 use thalweg_pipeline::text::print_request;
-use thalweg_pipeline::{Effect, PacketInReason, Sender};
+use thalweg_pipeline::{Effect, MeterPlace, PacketInReason, Sender};
 
 use super::attribute::ones;
 use super::commit::{Commit, Packet};
@@ -42,14 +42,17 @@ pub struct DatapathActions {
     /// control side: the packet's ARP, ICMP or neighbour discovery is changed, or an action
     /// asks for it.
     pub is_slow: bool,
+    /// The meter that they pass then.
+    pub slow_path_meter: Option<MeterPlace>,
 }
 
 impl DatapathActions {
     /// The actions as `dpctl/dump-flows` shows them.
-    pub fn installed(&self) -> &str {
+    pub fn installed(&self) -> String {
+        let slow = "userspace(pid=0,slow_path(action))".to_owned();
         match self.is_slow {
-            true => "userspace(pid=0,slow_path(action))",
-            false => &self.text,
+            true => metered(self.slow_path_meter, slow),
+            false => self.text.clone(),
         }
     }
 }
@@ -81,8 +84,15 @@ impl ActionWriter<'_> {
             true => "drop".to_owned(),
             false => commit.texts.join(","),
         };
-        let is_slow = commit.is_slow;
-        (DatapathActions { text, is_slow }, commit.examined)
+        let actions = DatapathActions {
+            text,
+            is_slow: commit.is_slow,
+            slow_path_meter: effects.iter().find_map(|effect| match effect {
+                Effect::Slow { meter } => *meter,
+                _ => None,
+            }),
+        };
+        (actions, commit.examined)
     }
 
     fn list(&self, effects: &[Effect], commit: &mut Commit) {
@@ -149,6 +159,7 @@ impl ActionWriter<'_> {
                 max_len_bytes,
                 controller_id,
                 sender,
+                meter,
                 ..
             } => {
                 commit.commit();
@@ -156,27 +167,37 @@ impl ActionWriter<'_> {
                 let state = (self.senders)(sender);
                 let pauses = sender.is_some_and(|sender| sender.continuation.is_some());
                 let cookie = hexadecimal(cookie_of(*reason, sender).into());
-                commit.texts.push(format!(
+                let action = format!(
                     "userspace(pid=0,controller(reason={},dont_send=0,continuation={},\
                      recirc_id={state},rule_cookie={cookie},controller_id={controller_id},\
                      max_len={max_len_bytes}))",
                     reason_number(*reason),
                     u8::from(pauses),
-                ));
+                );
+                commit.texts.push(metered(*meter, action));
             }
             Effect::Track(request) => {
                 commit.commit();
                 commit.texts.push(print_request(request));
             }
             // Open vSwitch does not first write what is left to write.
+            Effect::Meter(place) => commit.texts.push(format!("meter({})", place.0)),
             Effect::Untrack => commit.texts.push("ct_clear".to_owned()),
-            Effect::Slow => commit.is_slow = true,
+            Effect::Slow { .. } => commit.is_slow = true,
             Effect::Clone(_)
             | Effect::Learn { .. }
             | Effect::LearnRule { .. }
             | Effect::FinTimeout { .. }
             | Effect::Drop { .. } => {}
         }
+    }
+}
+
+/// An action on packets that a meter lets pass.
+fn metered(meter: Option<MeterPlace>, action: String) -> String {
+    match meter {
+        Some(place) => format!("sample(sample=100.0%,actions(meter({}),{action}))", place.0),
+        None => action,
     }
 }
 
@@ -206,7 +227,7 @@ fn sets_queue(effect: &Effect) -> bool {
     }
 }
 
-/// Whether an effect sends the packet, or a copy of it.
+/// Whether an effect sends the packet, or a copy of it, or measures it.
 fn needs_packet(effect: &Effect) -> bool {
     match effect {
         Effect::Output(_)
@@ -216,6 +237,7 @@ fn needs_packet(effect: &Effect) -> bool {
             outcomes: Some(_), ..
         }
         | Effect::Track(_)
+        | Effect::Meter(_)
         | Effect::Untrack => true,
         Effect::Clone(nested) => nested.iter().any(needs_packet),
         _ => false,
@@ -229,8 +251,8 @@ fn can_change_back(effects: &[Effect], packet: &Packet) -> bool {
         Effect::Set { field, mask, .. } => knows(*field, *mask),
         Effect::DecTtl => knows(f::IP_TTL, ones(8)),
         Effect::Clone(nested) => can_change_back(nested, packet),
-        // What a tracker did is not undone.
-        Effect::Track(_) | Effect::Untrack => false,
+        // What a tracker did is not undone, and what a meter dropped is gone.
+        Effect::Track(_) | Effect::Untrack | Effect::Meter(_) => false,
         _ => true,
     })
 }

@@ -6,6 +6,7 @@ use thalweg_packet::PortId;
 use crate::action::{Action, GroupId, Output, TableId};
 use crate::check::form::{MAX_GROUP, MAX_TABLE, MIN_CUT_BYTES};
 use crate::effect::PacketInReason;
+use crate::meters::{MAX_METER, MeterId};
 use crate::text::error::Parsed;
 use crate::text::line::{Line, Mark, Pair};
 use crate::text::value::{LOCAL_PORT, NO_PORT, PortWord};
@@ -29,6 +30,7 @@ impl<'a> ActionReader<'a> {
             "set_queue" => Action::SetQueue(line.integer(pair.value)?),
             "pop_queue" => Action::PopQueue,
             "debug_recirc" => Action::DebugRecirculation,
+            "meter" => Action::Meter(meter_id(line, pair.value)?),
             "debug_slow" => Action::DebugSlow,
             "clear_actions" => Action::ClearActions,
             _ => return Ok(None),
@@ -139,6 +141,7 @@ fn controller(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Action> {
     let mut controller_id = 0;
     let mut reason = PacketInReason::Action;
     let mut pause = false;
+    let mut meter = None;
     let is_number = pair.value.bytes().all(|byte| byte.is_ascii_digit());
     if is_number && !pair.value.is_empty() {
         max_len_bytes = line.integer(pair.value)?;
@@ -151,10 +154,8 @@ fn controller(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Action> {
                 "reason" => reason = packet_in_reason(line, option.value)?,
                 "id" => controller_id = line.integer(option.value)?,
                 "pause" => pause = true,
-                "meter_id" => {
-                    let name = format!("controller({}=...)", option.key);
-                    return Err(line.unsupported(option.key, name));
-                }
+                // 0 stands for none, as in Open vSwitch.
+                "meter_id" => meter = Some(line.integer(option.value)?).filter(|id| *id != 0),
                 _ => return Err(line.unknown(option.key, "option of `controller`", OPTIONS)),
             }
         }
@@ -165,6 +166,7 @@ fn controller(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Action> {
         reason,
         userdata,
         pause,
+        meter,
     }))
 }
 
@@ -183,7 +185,7 @@ fn packet_in_reason(line: &Line<'_>, word: &str) -> Parsed<PacketInReason> {
     }
 }
 
-const OPTIONS: &str = "there are max_len, id, reason, userdata and pause";
+const OPTIONS: &str = "there are max_len, id, reason, userdata, pause and meter_id";
 
 fn resubmit(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Action> {
     let mut parts = pair.value.split(',').map(str::trim);
@@ -235,5 +237,13 @@ pub(in crate::text) fn group_id(line: &Line<'_>, part: &str) -> Parsed<GroupId> 
     match line.integer::<u32>(part)? {
         group if group <= MAX_GROUP => Ok(GroupId(group.into())),
         _ => Err(line.value(part, "a group (0 to 4294967040)")),
+    }
+}
+
+/// Reads the number of a meter that a rule can name.
+fn meter_id(line: &Line<'_>, part: &str) -> Parsed<MeterId> {
+    match line.integer::<u32>(part)? {
+        meter @ 1..=MAX_METER => Ok(MeterId(meter.into())),
+        _ => Err(line.value(part, "a meter (1 to 4294901760)")),
     }
 }

@@ -178,6 +178,7 @@ fn control(out: Out<'_, '_>, action: &Action, context: Context<'_>) -> fmt::Resu
         Action::Multipath(choice) => multipath(out, choice, context),
         Action::Bundle(choice) => bundle(out, choice, context),
         Action::DebugRecirculation => out.write_str("debug_recirc"),
+        Action::Meter(meter) => write!(out, "meter:{}", meter.number()),
         Action::DebugSlow => out.write_str("debug_slow"),
         Action::Track(asked) => tracking(out, asked, context),
         Action::Untrack => out.write_str("ct_clear"),
@@ -297,6 +298,7 @@ fn controller(out: Out<'_, '_>, output: &Output) -> fmt::Result {
         reason,
         userdata,
         pause,
+        meter,
     } = output
     else {
         return Ok(());
@@ -327,6 +329,9 @@ fn controller(out: Out<'_, '_>, output: &Output) -> fmt::Result {
     }
     if *pause {
         options.push("pause".to_owned());
+    }
+    if let Some(meter) = meter {
+        options.push(format!("meter_id={meter}"));
     }
     write!(out, "controller({})", options.join(","))
 }

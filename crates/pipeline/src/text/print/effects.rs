@@ -70,7 +70,10 @@ fn one(effect: &Effect, shape: Shape) -> Option<String> {
         | Effect::LearnRule { .. }
         | Effect::FinTimeout { .. }
         | Effect::Drop { .. }
-        | Effect::Slow => return None,
+        | Effect::Slow { meter: None } => return None,
+        Effect::Meter(meter) | Effect::Slow { meter: Some(meter) } => {
+            format!("meter({})", meter.0)
+        }
         Effect::DecTtl => "dec_ttl".to_string(),
         Effect::DecMplsTtl => "dec_mpls_ttl".to_string(),
         Effect::PushVlan { tpid, tci } => {
@@ -95,10 +98,16 @@ fn one(effect: &Effect, shape: Shape) -> Option<String> {
         Effect::Controller {
             reason,
             max_len_bytes,
+            meter,
             ..
         } => {
             let reason = reason.number();
-            format!("userspace(pid=0,controller(reason={reason},max_len={max_len_bytes}))")
+            let action =
+                format!("userspace(pid=0,controller(reason={reason},max_len={max_len_bytes}))");
+            match meter {
+                Some(meter) => format!("clone(meter({}),{action})", meter.0),
+                None => action,
+            }
         }
         Effect::Track(request) => print_request(request),
         Effect::Untrack => "ct_clear".to_string(),

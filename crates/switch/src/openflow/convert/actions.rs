@@ -2,13 +2,14 @@
 
 use thalweg_conntrack::Alg;
 use thalweg_openflow::action::{self as of_action, Instructions};
+use thalweg_openflow::message::meter::MAX_METER;
 use thalweg_openflow::message::port::PortNumber;
 use thalweg_openflow::{self as of, ErrorCode, Needs, Refusal, Value, refuse};
 use thalweg_packet::PortId;
 use thalweg_packet::standard as f;
 use thalweg_pipeline::{
     Action, Actions, FlowHash, GroupId, LinkAlgorithm, LinkChoice, Match, MemberAlgorithm,
-    MemberChoice, Output, PacketInReason, Subfield, TableId, Write,
+    MemberChoice, MeterId, Output, PacketInReason, Subfield, TableId, Write,
 };
 
 use super::fields::{needs_more, pieces_for_action, subfield};
@@ -28,14 +29,13 @@ pub(in crate::openflow) fn of_instructions(
     asked: &Instructions,
     matching: &Match,
 ) -> Result<Actions, Refusal> {
-    if asked.meter.is_some() {
-        let what = "this switch does not measure packets by meters yet";
-        return Err(refuse(ErrorCode::OFPBIC_UNSUP_INST, what));
-    }
     let mut reader = Reader {
         shape: Some(Shape::of(matching)),
     };
     let mut actions = reader.list(&asked.apply, 1)?;
+    if let Some(number) = asked.meter {
+        actions.insert(0, meter(number)?);
+    }
     if asked.clear {
         actions.push(Action::ClearActions);
     }
@@ -198,6 +198,7 @@ impl Reader {
             }
             Of::DebugRecirc => Action::DebugRecirculation,
             Of::DebugSlow => Action::DebugSlow,
+            Of::Meter(number) => meter(*number)?,
             Of::Enqueue { port, queue } => Action::Output(Output::Enqueue {
                 port: port_id(*port),
                 queue: *queue,
@@ -348,11 +349,18 @@ fn truncated(port: PortNumber, max_length: u32) -> Result<Action, Refusal> {
     }))
 }
 
-fn controller(options: &of_action::Controller) -> Result<Action, Refusal> {
-    if options.meter.is_some() {
-        let what = "this switch does not measure packets for controllers yet";
-        return Err(refuse(ErrorCode::OFPBAC_BAD_VENDOR_TYPE, what));
+/// Measures by a meter that a rule can name.
+fn meter(number: u32) -> Result<Action, Refusal> {
+    match number {
+        1..=MAX_METER => Ok(Action::Meter(MeterId(number.into()))),
+        _ => {
+            let what = format!("{number} is no meter's number");
+            Err(refuse(ErrorCode::OFPMMFC_INVALID_METER, what))
+        }
     }
+}
+
+fn controller(options: &of_action::Controller) -> Result<Action, Refusal> {
     let reason = match options.reason {
         0 => PacketInReason::NoMatch,
         1 => PacketInReason::Action,
@@ -371,6 +379,7 @@ fn controller(options: &of_action::Controller) -> Result<Action, Refusal> {
         reason,
         userdata: options.userdata.as_deref().unwrap_or_default().into(),
         pause: options.pause,
+        meter: options.meter,
     }))
 }
 

@@ -199,6 +199,7 @@ fn tell(action: &Action, shape: &mut Shape) -> of_action::Action {
         },
         Action::DebugRecirculation => Of::DebugRecirc,
         Action::DebugSlow => Of::DebugSlow,
+        Action::Meter(meter) => Of::Meter(meter.number()),
         Action::WriteMetadata { .. }
         | Action::WriteActions(_)
         | Action::ClearActions
@@ -240,6 +241,7 @@ fn tell_output(output: &Output, shape: &Shape) -> of_action::Action {
             reason,
             userdata,
             pause,
+            meter,
         } => {
             if *output == Output::to_controller(*max_len_bytes) {
                 return Of::Output {
@@ -253,7 +255,7 @@ fn tell_output(output: &Output, shape: &Shape) -> of_action::Action {
                 reason: reason.number(),
                 pause: *pause,
                 userdata: (!userdata.is_empty()).then(|| Bytes::copy_from_slice(userdata)),
-                meter: None,
+                meter: *meter,
             });
         }
         Output::Truncated {

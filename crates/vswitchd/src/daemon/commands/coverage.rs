@@ -15,12 +15,13 @@ pub(super) const COMMANDS: &[Entry] = &[
 ];
 
 /// The names of drops for which Open vSwitch has names, by ours.
-const DROPS: [(&str, &str); 8] = [
+const DROPS: [(&str, &str); 9] = [
     ("recursion_too_deep", "drop_action_recursion_too_deep"),
     ("too_much_work", "drop_action_too_many_resubmit"),
     ("too_many_lookups", "drop_action_too_many_resubmit"),
     ("stack_too_deep", "drop_action_stack_too_deep"),
     ("too_many_effects", "drop_action_congestion"),
+    ("meter", "datapath_drop_meter"),
     ("too_many_passes", "datapath_drop_recirc_error"),
     ("runt", "datapath_drop_rx_invalid_packet"),
     ("giant", "datapath_drop_rx_invalid_packet"),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thalweg_packet::{FieldId, PortId, standard as f};
-use thalweg_pipeline::{Effect, PacketInReason, Sender, TableId};
+use thalweg_pipeline::{Effect, MeterPlace, PacketInReason, Sender, TableId};
 
 use super::reading::read;
 use crate::datapath_text::{ActionWriter, DatapathFlow, FieldBits, FlowWriter};
@@ -239,6 +239,7 @@ fn the_controller_is_told_who_sends() {
         controller_id: 3,
         userdata: Box::default(),
         sender,
+        meter: None,
     };
     let sender = Sender {
         table: TableId(4),
@@ -318,6 +319,49 @@ fn what_cannot_be_changed_back_is_a_clone() {
     assert_eq!(
         write(&[set(f::ETH_DST, 1), list, output(4), output(5)], &flow),
         "set(eth(dst=00:00:00:00:00:07)),2,set(eth(dst=00:00:00:00:00:01)),4,5"
+    );
+}
+
+#[test]
+fn meters_have_the_datapaths_numbers() {
+    let meter = |place| Effect::Meter(MeterPlace(place));
+    // What a meter drops does not come back, so the packet is copied if something follows.
+    let copy = nested(&[set(f::ETH_DST, 7), meter(3), output(2)]);
+    let set_and_measured = "meter(3),set(eth(dst=00:00:00:00:00:07)),2";
+    actions(UDP, std::slice::from_ref(&copy), set_and_measured);
+    actions(
+        UDP,
+        &[copy, output(4)],
+        &format!("clone({set_and_measured}),4"),
+    );
+    actions(UDP, &[meter(0)], "meter(0)");
+    let controller = Effect::Controller {
+        reason: PacketInReason::Action,
+        max_len_bytes: 9,
+        controller_id: 0,
+        userdata: Box::default(),
+        sender: None,
+        meter: Some(MeterPlace(5)),
+    };
+    actions(
+        UDP,
+        &[controller],
+        "sample(sample=100.0%,actions(meter(5),userspace(pid=0,controller(reason=1,dont_send=0,\
+         continuation=0,recirc_id=1,rule_cookie=0xffffffffffffffff,controller_id=0,max_len=9))))",
+    );
+    let writer = ActionWriter {
+        ports: &|port| port.0.to_string(),
+        recirculations: &|number| number,
+        senders: &|_| 0,
+    };
+    let slow = |meter| writer.write(&[Effect::Slow { meter }, output(2)], &read(UDP));
+    let handed_over = "userspace(pid=0,slow_path(action))";
+    assert_eq!(slow(None).installed(), handed_over);
+    let metered = slow(Some(MeterPlace(1)));
+    assert_eq!(metered.text, "2");
+    assert_eq!(
+        metered.installed(),
+        format!("sample(sample=100.0%,actions(meter(1),{handed_over}))")
     );
 }
 
