@@ -663,6 +663,7 @@ impl<'a, O: Observer> Walk<'a, O> {
             Action::Untrack => self.untrack(true),
             Action::DebugSlow => self.emit(Effect::Slow),
             Action::Note(_) => {}
+            Action::Conjunction { .. } => self.tell(Sight::IdleConjunction),
             Action::Exit => return Next::Exit,
             Action::WriteActions(list) => {
                 list.iter()

@@ -26,9 +26,8 @@ impl Pipeline {
                 mask: &mask,
             };
             let table = next.table_or_new(rule.table, seed);
-            table
-                .classifier
-                .insert(pattern, rule.precedence, id, rule.born.min(version));
+            let classifier = table.classifier_for_mut(&rule.actions);
+            classifier.insert(pattern, rule.precedence, id, rule.born.min(version));
         }
         let former = std::mem::replace(&mut self.generation, next);
         let prepared = self.unpublished();
