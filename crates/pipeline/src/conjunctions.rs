@@ -41,8 +41,8 @@ use smallvec::SmallVec;
 use thalweg_classifier::{RuleId, Version};
 use thalweg_packet::{Layout, MAX_WORDS, standard as f};
 
-use crate::action::Action;
-use crate::pipeline::Pipeline;
+use crate::action::{Action, TableId};
+use crate::pipeline::{Pipeline, Rule};
 use crate::table::Table;
 
 /// A dimension of a match: the match's id and number of dimensions, and the dimension's number.
@@ -97,10 +97,32 @@ fn id_bits(layout: &Layout) -> Option<[u64; MAX_WORDS]> {
 }
 
 impl Pipeline {
-    /// Whether a table has clauses that can change answers, at any version in use.
-    pub fn has_clauses(&self, table: crate::TableId) -> bool {
-        self.layout().slot(f::CONJ_ID).is_some()
-            && self.table(table).is_some_and(Table::has_clauses)
+    /// Whether a table has clauses of conjunctive matches, at any version in use.
+    pub fn has_clauses(&self, table: TableId) -> bool {
+        self.table(table).is_some_and(Table::has_clauses)
+    }
+
+    /// Whether a rule that has not been reclaimed matches on `conj_id`.
+    pub fn matches_id(&self, id: RuleId) -> bool {
+        let (Some(bits), Some((_, mask))) = (id_bits(self.layout()), self.words_of(id)) else {
+            return false;
+        };
+        mask.iter().zip(&bits).any(|(mask, bits)| mask & bits != 0)
+    }
+
+    /// A rule's value and mask, in the words of the layout, without its condition on `conj_id`
+    /// if the table has clauses: which packets it may be the answer to.
+    pub fn region_of(&self, id: RuleId) -> Option<(Vec<u64>, Vec<u64>)> {
+        let (mut value, mut mask) = self.words_of(id)?;
+        if let Some(bits) = id_bits(self.layout())
+            && self.has_clauses(self.rule(id)?.table)
+        {
+            for words in [&mut value, &mut mask] {
+                let words = words.iter_mut().zip(&bits);
+                words.for_each(|(word, bits)| *word &= !bits);
+            }
+        }
+        Some((value, mask))
     }
 
     /// Whether a rule that has not been reclaimed is a clause of a conjunctive match.
@@ -185,7 +207,7 @@ impl Pipeline {
     }
 
     /// A rule that a table names.
-    fn known(&self, id: RuleId) -> &crate::Rule {
+    fn known(&self, id: RuleId) -> &Rule {
         self.rule(id).expect("tables name known rules")
     }
 }

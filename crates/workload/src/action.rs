@@ -125,6 +125,9 @@ pub enum Action {
     Track(Box<TrackAction>),
     /// Forget what the tracker said of the packet.
     Untrack,
+    /// Be a clause of a conjunctive match: its id, which of its dimensions, and how many there
+    /// are. Stands only with others of its kind.
+    Conjunction(u32, u8, u8),
     /// Apply actions to a copy.
     Clone(Vec<Action>),
     /// End all processing.
@@ -184,6 +187,9 @@ impl fmt::Display for Action {
             Action::ResubmitTuple(table) => write!(f, "resubmit(,{table},ct)"),
             Action::Track(asked) => write!(f, "{asked}"),
             Action::Untrack => f.write_str("ct_clear"),
+            Action::Conjunction(id, clause, clauses) => {
+                write!(f, "conjunction({id},{clause}/{clauses})")
+            }
             Action::Exit => f.write_str("exit"),
             Action::ClearActions => f.write_str("clear_actions"),
             Action::Clone(list) => write_nested(f, "clone", list),
