@@ -127,7 +127,8 @@ impl Pipeline {
 
     /// Whether a rule that has not been reclaimed is a clause of a conjunctive match.
     pub fn is_clause(&self, id: RuleId) -> bool {
-        self.rule(id).is_some_and(|rule| is_clause(&rule.actions))
+        let rule = self.rule(id);
+        rule.is_some_and(|rule| self.has_clauses(rule.table) && is_clause(&rule.actions))
     }
 
     /// The answer of a table whose best rule, clauses aside, is `best`. Adds the bits that

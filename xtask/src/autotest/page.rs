@@ -7,7 +7,7 @@ use super::suite::{Group, Outcome};
 
 /// What a test needs that the daemon does not have, by what its text says; the first that
 /// occurs is the reason.
-const REASONS: [(&str, &str); 46] = [
+const REASONS: [(&str, &str); 45] = [
     ("bashcomp", "the completion scripts are in no package"),
     ("bfd", "BFD: later work"),
     ("cfm", "CFM: later work"),
@@ -32,7 +32,6 @@ const REASONS: [(&str, &str); 46] = [
     ("type=srv6", "tunnels: later work"),
     ("type=bareudp", "tunnels: later work"),
     ("learn(", "the action `learn`: later work"),
-    ("conjunction(", "conjunctive matches: later work"),
     ("meter", "meters: later work"),
     ("encap(", "packet types: later work"),
     ("nsh", "NSH: later work"),

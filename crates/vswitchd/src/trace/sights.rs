@@ -373,9 +373,10 @@ impl Observer for Narrator<'_> {
             Sight::ActionSetIs(set) => (NodeKind::Detail, self.action_set("is", set, fields)),
             Sight::ActionSetWas(set) => (NodeKind::Detail, self.action_set("was", set, fields)),
             Sight::Written(bits) => (NodeKind::Detail, self.written(bits, fields)),
-            Sight::IdleConjunction => {
-                (NodeKind::Error, "executing no-op conjunction action".to_owned())
-            }
+            Sight::IdleConjunction => (
+                NodeKind::Error,
+                "executing no-op conjunction action".to_owned(),
+            ),
             Sight::EmptyStack => (NodeKind::Error, "stack underflow".into()),
             Sight::NotWritten(_) if self.field_set.is_empty() => return,
             Sight::NotWritten(_) => {
