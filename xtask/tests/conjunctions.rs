@@ -73,12 +73,14 @@ impl std::fmt::Display for Conditions {
     }
 }
 
+/// A clause: priority, conditions, and the match and dimension of each action.
+type Clause = (u16, Conditions, Vec<(u32, u8)>);
+
 /// The rules of a table.
 #[derive(Default)]
 struct Rules {
     text: String,
-    /// Priority, conditions, and the match and dimension of each action.
-    clauses: Vec<(u16, Conditions, Vec<(u32, u8)>)>,
+    clauses: Vec<Clause>,
     plain: Vec<Conditions>,
     /// Whether a rule matches every packet.
     has_last: bool,

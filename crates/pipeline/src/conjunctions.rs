@@ -38,7 +38,7 @@
 //! clauses of those priorities match, and what the lookups of rules examine.
 
 use smallvec::SmallVec;
-use thalweg_classifier::{RuleId, Version};
+use thalweg_classifier::{RuleId, TupleSpace, Version};
 use thalweg_packet::{Layout, MAX_WORDS, standard as f};
 
 use crate::action::{Action, TableId};
@@ -99,7 +99,8 @@ fn id_bits(layout: &Layout) -> Option<[u64; MAX_WORDS]> {
 impl Pipeline {
     /// Whether a table has clauses of conjunctive matches, at any version in use.
     pub fn has_clauses(&self, table: TableId) -> bool {
-        self.table(table).is_some_and(Table::has_clauses)
+        self.table(table)
+            .is_some_and(|table| table.clauses().is_some())
     }
 
     /// Whether a rule that has not been reclaimed matches on `conj_id`.
@@ -142,15 +143,15 @@ impl Pipeline {
         version: Version,
         examined: Option<&mut [u64]>,
     ) -> Option<RuleId> {
-        match table.has_clauses() {
-            true => self.conjunctive(table, best, key, version, examined),
-            false => best,
+        match table.clauses() {
+            None => best,
+            Some(clauses) => self.conjunctive((table, clauses), best, key, version, examined),
         }
     }
 
     fn conjunctive(
         &self,
-        table: &Table,
+        (table, clauses): (&Table, &TupleSpace),
         best: Option<RuleId>,
         key: &[u64],
         version: Version,
@@ -163,15 +164,15 @@ impl Pipeline {
         let mut unwanted = [0; MAX_WORDS];
         let examined = examined.unwrap_or(&mut unwanted[..key.len()]);
         let above = best.map(|best| self.known(best).precedence.priority());
-        let mut matches = table.clauses.matches(key, version, above);
-        let mut clauses = Vec::new();
+        let mut matches = clauses.matches(key, version, above);
+        let mut matching = Vec::new();
         let mut named: SmallVec<[Dimension; 32]> = SmallVec::new();
-        while matches.next_priority(&mut clauses, examined).is_some() {
+        while matches.next_priority(&mut matching, examined).is_some() {
             named.clear();
-            for clause in &clauses {
+            for clause in &matching {
                 named.extend(dimensions(&self.known(*clause).actions));
             }
-            for id in complete(&mut named, clauses.len()) {
+            for id in complete(&mut named, matching.len()) {
                 let again = self.again(table, (key, id), version, &id_bits, examined);
                 if again.is_some() {
                     return again;

@@ -25,7 +25,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use thalweg_classifier::{ClassifierKind, Precedence, RuleId, Version};
+use thalweg_classifier::{Classifier, ClassifierKind, Precedence, RuleId, Version};
 use thalweg_packet::{FieldDescriptor, FieldId, Instant, Layout, PortId, standard};
 
 use crate::action::{Actions, GroupId, TableId};
@@ -494,7 +494,7 @@ impl Pipeline {
             return answers.fill(None);
         };
         table.classifier.lookup_batch(keys, version, answers);
-        if table.has_clauses() {
+        if table.clauses().is_some() {
             let keys = keys.chunks_exact(self.layout().words());
             for (key, answer) in keys.zip(answers) {
                 *answer = self.with_clauses(table, *answer, key, version, None);
@@ -581,14 +581,15 @@ impl Generation {
         }
     }
 
-    /// The table with this number; creates it if needed.
-    pub(crate) fn table_or_new(&mut self, id: TableId, seed: u64) -> &mut Table {
-        let index = id.index();
+    /// Where a new rule goes; creates its table if needed.
+    pub(crate) fn classifier_for_new(&mut self, rule: &Rule, seed: u64) -> &mut dyn Classifier {
+        let index = rule.table.index();
         if self.tables.len() <= index {
             self.tables.resize_with(index + 1, || None);
         }
         let (layout, kind) = (&self.layout, self.classifier);
-        self.tables[index].get_or_insert_with(|| Table::new(kind, layout, seed))
+        let table = self.tables[index].get_or_insert_with(|| Table::new(kind, layout, seed));
+        table.classifier_for_new(&rule.actions, layout, seed)
     }
 }
 

@@ -12,12 +12,7 @@ use thalweg_pipeline::{
 };
 
 /// Fields that rules match, and how many of their bits vary.
-const FIELDS: [(FieldId, u16); 4] = [
-    (f::IP_SRC, 4),
-    (f::IP_DST, 4),
-    (f::TP_DST, 3),
-    (f::METADATA, 2),
-];
+const FIELDS: [(FieldId, u16); 3] = [(f::IP_SRC, 4), (f::IP_DST, 4), (f::TP_DST, 3)];
 
 /// Ids of conjunctive matches; each has an output port above [`PLAIN_PORTS`].
 const IDS: u32 = 3;
@@ -55,7 +50,7 @@ fn apply(pipeline: &mut Pipeline, change: &Change) {
 fn random_match(random: &mut Pcg64Mcg) -> Match {
     let mut matching = Match::default();
     for _ in 0..random.random_range(0..3) {
-        let (field, width) = FIELDS[random.random_range(0..3)];
+        let (field, width) = FIELDS[random.random_range(0..FIELDS.len())];
         let ones = (1_u128 << width) - 1;
         let mask = match random.random_range(0..3) {
             0 => ones,
@@ -151,7 +146,7 @@ fn random_change(random: &mut Pcg64Mcg, pipeline: &Pipeline) -> Change {
 fn random_key(random: &mut Pcg64Mcg, layout: &Layout) -> Vec<u64> {
     let mut key = vec![0; layout.ingress_words()];
     for (field, width) in FIELDS {
-        if layout.slot(field).is_some() && layout.descriptor(field).is_ingress() {
+        if layout.slot(field).is_some() {
             layout.set(&mut key, field, random.random_range(0..1_u128 << width));
         }
     }
@@ -328,60 +323,39 @@ fn sent(pipeline: &Pipeline, key: &[u64]) -> Vec<PortId> {
         .collect()
 }
 
-#[test]
-fn a_match_is_the_product_of_its_dimensions() {
-    for seed in 0..200 {
-        let mut random = Pcg64Mcg::seed_from_u64(seed);
-        let (mut conjunctive, mut expanded) = (Vec::new(), Vec::new());
-        let flow = |priority, matching: &Match, actions: Vec<Action>| Flow {
-            table: TABLE,
-            priority,
-            matching: matching.clone(),
-            actions: actions.into(),
-            ..Flow::default()
-        };
-        // At each priority: plain rules win, then the lowest id.
+fn flow(priority: u16, matching: &Match, actions: &[Action]) -> Flow {
+    Flow {
+        table: TABLE,
+        priority,
+        matching: matching.clone(),
+        actions: actions.into(),
+        ..Flow::default()
+    }
+}
+
+/// The same rules twice: with conjunctive matches, and with their products.
+///
+/// At each priority plain rules win, then the lowest id.
+#[derive(Default)]
+struct Twice {
+    conjunctive: Vec<Flow>,
+    expanded: Vec<Flow>,
+}
+
+impl Twice {
+    fn random(random: &mut Pcg64Mcg) -> Twice {
+        let mut twice = Twice::default();
         for priority in 0..3 {
             for id in 1..=IDS {
-                let clauses = random.random_range(2..4);
-                let mut dimensions = Vec::new();
-                for clause in 1..=clauses {
-                    let count = random.random_range(1..4);
-                    let matches = (0..count).map(|_| random_match(&mut random));
-                    let mut matches: Vec<Match> = matches.collect();
-                    matches.retain(|matching| {
-                        // Clauses with the same match and priority would be one rule.
-                        let is_same = |known: &&Flow| {
-                            known.matching == *matching && known.priority == priority
-                        };
-                        conjunctive.iter().find(is_same).is_none()
-                    });
-                    matches.sort();
-                    matches.dedup();
-                    let action = Action::Conjunction {
-                        id,
-                        clause,
-                        clauses,
-                    };
-                    let rules = matches.iter();
-                    conjunctive.extend(
-                        rules.map(|matching| flow(priority, matching, vec![action.clone()])),
-                    );
-                    dimensions.push(matches);
-                }
-                for matching in product(&dimensions) {
-                    let actions = vec![output(PLAIN_PORTS + id)];
-                    expanded.push(flow(priority * 8 + 7 - id as u16, &matching, actions));
-                }
+                twice.add_match(random, priority, id);
             }
             for _ in 0..random.random_range(0..3) {
-                let matching = random_match(&mut random);
-                let is_same =
-                    |known: &Flow| known.matching == matching && known.priority == priority;
-                if !conjunctive.iter().any(is_same) {
-                    let actions = vec![output(random.random_range(1..=PLAIN_PORTS))];
-                    conjunctive.push(flow(priority, &matching, actions.clone()));
-                    expanded.push(flow(priority * 8 + 7, &matching, actions));
+                let matching = random_match(random);
+                if !twice.has(priority, &matching) {
+                    let actions = [output(random.random_range(1..=PLAIN_PORTS))];
+                    let plain = flow(priority * 8 + 7, &matching, &actions);
+                    twice.conjunctive.push(flow(priority, &matching, &actions));
+                    twice.expanded.push(plain);
                 }
             }
         }
@@ -389,14 +363,56 @@ fn a_match_is_the_product_of_its_dimensions() {
             let mut matching = Match::default();
             let added = matching.add(f::CONJ_ID, id.into(), u32::MAX.into());
             added.expect("it is the only condition");
-            conjunctive.push(flow(60_000, &matching, vec![output(PLAIN_PORTS + id)]));
+            let actions = [output(PLAIN_PORTS + id)];
+            twice.conjunctive.push(flow(60_000, &matching, &actions));
         }
-        let [mut short, mut long] = [
-            pipeline(ClassifierKind::Auto),
-            pipeline(ClassifierKind::Auto),
-        ];
-        apply(&mut short, &Change::adding(conjunctive));
-        apply(&mut long, &Change::adding(expanded));
+        twice
+    }
+
+    /// Whether a rule with this match and priority is there: another would replace it.
+    fn has(&self, priority: u16, matching: &Match) -> bool {
+        let mut known = self.conjunctive.iter();
+        known.any(|known| known.priority == priority && known.matching == *matching)
+    }
+
+    fn add_match(&mut self, random: &mut Pcg64Mcg, priority: u16, id: u32) {
+        let clauses = random.random_range(2..4);
+        let mut dimensions = Vec::new();
+        for clause in 1..=clauses {
+            let count = random.random_range(1..4);
+            let matches = (0..count).map(|_| random_match(random));
+            let mut matches: Vec<Match> = matches.collect();
+            matches.retain(|matching| !self.has(priority, matching));
+            matches.sort();
+            matches.dedup();
+            let actions = [Action::Conjunction {
+                id,
+                clause,
+                clauses,
+            }];
+            let flows = matches
+                .iter()
+                .map(|matching| flow(priority, matching, &actions));
+            self.conjunctive.extend(flows);
+            dimensions.push(matches);
+        }
+        for matching in product(&dimensions) {
+            let actions = [output(PLAIN_PORTS + id)];
+            let of_match = flow(priority * 8 + 7 - id as u16, &matching, &actions);
+            self.expanded.push(of_match);
+        }
+    }
+}
+
+#[test]
+fn a_match_is_the_product_of_its_dimensions() {
+    for seed in 0..200 {
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let rules = Twice::random(&mut random);
+        let mut short = pipeline(ClassifierKind::Auto);
+        let mut long = pipeline(ClassifierKind::Auto);
+        apply(&mut short, &Change::adding(rules.conjunctive));
+        apply(&mut long, &Change::adding(rules.expanded));
         for _ in 0..200 {
             let key = random_key(&mut random, short.layout());
             // The same packet, in the other layout.

@@ -25,8 +25,7 @@ impl Pipeline {
                 value: &value,
                 mask: &mask,
             };
-            let table = next.table_or_new(rule.table, seed);
-            let classifier = table.classifier_for_mut(&rule.actions);
+            let classifier = next.classifier_for_new(rule, seed);
             classifier.insert(pattern, rule.precedence, id, rule.born.min(version));
         }
         let former = std::mem::replace(&mut self.generation, next);

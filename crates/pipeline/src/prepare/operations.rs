@@ -311,8 +311,7 @@ impl Pipeline {
         if self.table(rule.table).is_none() {
             self.note(Done::Table(rule.table));
         }
-        let table = self.generation.table_or_new(rule.table, seed);
-        let classifier = table.classifier_for_mut(&rule.actions);
+        let classifier = self.generation.classifier_for_new(&rule, seed);
         classifier.insert(pattern, rule.precedence, id, born);
         self.rules[id.0 as usize] = Some(rule);
         self.living += 1;
@@ -386,7 +385,7 @@ impl Pipeline {
         let is_published = rule.born <= published;
         let table = self.generation.tables[rule.table.index()].as_mut();
         let table = table.expect("a rule's table exists");
-        table.classifier_for_mut(&rule.actions).remove(id, open);
+        table.classifier_of(&rule.actions).remove(id, open);
         self.living -= 1;
         self.dismiss(id);
         self.count_death(open);

@@ -197,8 +197,7 @@ impl Pipeline {
         let found = plan.found.iter().flatten().skip(plan.part);
         for id in found.take(parts) {
             if let Some(table) = self.rule(*id).and_then(|rule| self.table(rule.table)) {
-                let actions = &self.rule(*id).expect("it was just there").actions;
-                table.classifier_for(actions).foresee_removal(*id);
+                table.foresee_removal(*id);
             }
         }
         for operation in plan
@@ -218,7 +217,7 @@ impl Pipeline {
                     mask: &mask,
                 };
                 let precedence = Precedence::new(flow.priority, self.next_age + 1);
-                table.foresee(pattern, precedence, &flow.actions);
+                table.foresee(pattern, precedence);
             }
         }
     }

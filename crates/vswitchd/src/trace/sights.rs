@@ -15,6 +15,9 @@ use super::names::TraceNames;
 use super::nodes::{NodeKind, Nodes};
 use crate::datapath_text::FieldBits;
 
+/// What is said of a `conjunction` that is executed.
+const IDLE_CONJUNCTION: &str = "executing no-op conjunction action";
+
 /// Said of a resubmit with the tuple of a connection that there is not.
 const NO_TUPLE: &str = "resubmit(ct) with non-tracked or non-IP packet!";
 
@@ -373,10 +376,7 @@ impl Observer for Narrator<'_> {
             Sight::ActionSetIs(set) => (NodeKind::Detail, self.action_set("is", set, fields)),
             Sight::ActionSetWas(set) => (NodeKind::Detail, self.action_set("was", set, fields)),
             Sight::Written(bits) => (NodeKind::Detail, self.written(bits, fields)),
-            Sight::IdleConjunction => (
-                NodeKind::Error,
-                "executing no-op conjunction action".to_owned(),
-            ),
+            Sight::IdleConjunction => (NodeKind::Error, IDLE_CONJUNCTION.to_owned()),
             Sight::EmptyStack => (NodeKind::Error, "stack underflow".into()),
             Sight::NotWritten(_) if self.field_set.is_empty() => return,
             Sight::NotWritten(_) => {
@@ -429,10 +429,9 @@ impl Observer for Narrator<'_> {
                 (NodeKind::Warning, "MPLS decrement TTL exception".to_owned())
             }
             Sight::TtlExpired { of_label: false } => {
-                let version = if fields.get(f::ETH_TYPE) == 0x0800 {
-                    4
-                } else {
-                    6
+                let version = match fields.get(f::ETH_TYPE) {
+                    0x0800 => 4,
+                    _ => 6,
                 };
                 let text = format!("IPv{version} decrement TTL exception");
                 (NodeKind::Warning, text)
