@@ -2,7 +2,7 @@
 
 use thalweg_packet::Instant;
 use thalweg_pipeline::text::{parse_flow, parse_rules};
-use thalweg_pipeline::{Action, Change, ChangeError, Config, Flow, Pipeline};
+use thalweg_pipeline::{Action, Change, ChangeError, Config, Counters, Flow, Pipeline};
 
 #[test]
 fn conjunctions_are_printed_as_they_are_read() {
@@ -125,4 +125,42 @@ fn a_clause_is_replaced_like_any_rule() {
     }
     pipeline.reclaim(pipeline.version());
     assert_eq!(pipeline.rules(pipeline.version()).count(), 1);
+}
+
+/// A rule that changes its kind within a change has one successor, which keeps its counts.
+#[test]
+fn a_rule_that_becomes_a_clause_and_a_rule_again_has_not_ended() {
+    let mut pipeline = Pipeline::new(Config::default());
+    let mut load = |text: &str| {
+        let rules = parse_rules("rules", text).expect("they are right");
+        let applied = pipeline.apply(&rules.into_change(), Instant::ZERO);
+        let delta = applied.expect("they can be added");
+        for id in &delta.inserted {
+            let counters = Counters {
+                packets: 1,
+                bytes: 60,
+            };
+            pipeline.credit_rule(*id, counters, Instant::ZERO);
+        }
+        let successors = delta.removed.iter();
+        let successors: Vec<_> = successors.map(|id| pipeline.successor_of(*id)).collect();
+        let rule = pipeline.rule(delta.inserted[0]).expect("it is there");
+        (delta.inserted, successors, rule.counters.packets)
+    };
+    let plain = "priority=5,ip,actions=output:1\n";
+    let clause = "priority=5,ip,actions=conjunction(1,1/2)\n";
+    let other = "priority=5,ip,actions=conjunction(2,1/2)\n";
+    let (inserted, successors, packets) = load(plain);
+    assert_eq!((inserted.len(), successors.len(), packets), (1, 0, 1));
+    let steps = [
+        (format!("{clause}{plain}{clause}{other}"), 2),
+        (format!("{plain}{clause}"), 3),
+        (format!("{clause}{other}{plain}"), 4),
+    ];
+    for (text, expected) in steps {
+        let (inserted, successors, packets) = load(&text);
+        assert_eq!(inserted.len(), 1, "{text}");
+        assert_eq!(successors, [Some(inserted[0])], "{text}");
+        assert_eq!(packets, expected, "{text}");
+    }
 }
