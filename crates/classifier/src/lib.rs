@@ -55,7 +55,7 @@ pub use learned::{
 pub use linear::Linear;
 pub use masked_words::MaskedWords;
 pub use merged_tuples::MergedTuples;
-pub use tuple_space::TupleSpace;
+pub use tuple_space::{Matches, TupleSpace};
 
 /// A state of the rules; each change creates the next one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]

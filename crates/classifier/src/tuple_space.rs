@@ -62,6 +62,7 @@
 
 mod batch;
 mod examine;
+mod matches;
 mod probe;
 mod probes;
 mod records;
@@ -78,6 +79,8 @@ use crate::places::{Place, Places};
 use crate::prefix_trie::{PrefixMatch, PrefixTrie};
 use crate::simd::{Level, Simd, Work};
 use crate::{Classifier, Pattern, Precedence, RuleId, Version};
+
+pub use matches::Matches;
 
 pub(crate) use batch::{BURST, Masked, OfOpen};
 pub(crate) use probes::Wanted;

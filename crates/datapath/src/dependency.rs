@@ -10,6 +10,7 @@
 //!   insert R into t:   nodes of t whose value agrees with R's where both masks have bits,
 //!                      and whose rule is below R; by prefix, or by a scan
 //!   delete R:          the nodes that R won
+//!   clause of a conjunctive match, new or gone: as an insert
 //!   group, port, MAC:  the node of that name
 //! ```
 //!

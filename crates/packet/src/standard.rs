@@ -154,6 +154,7 @@ catalogue! {
     REG13: register("reg13", 32);
     REG14: register("reg14", 32);
     REG15: register("reg15", 32);
+    CONJ_ID: register("conj_id", 32);
     ETH_DST: wire("eth_dst", 48, Link, &[at(h::ETHERNET, 0)]);
     ETH_SRC: wire("eth_src", 48, Link, &[at(h::ETHERNET, 48)]);
     ETH_TYPE: scalar("eth_type", 16, Link, Scalar::EtherType);

@@ -240,6 +240,16 @@ pub enum Action {
     Clone(Actions),
     /// Bytes for human readers; does nothing.
     Note(Box<[u8]>),
+    /// Makes the rule a clause of a conjunctive match, which wins no lookup by itself; does
+    /// nothing when it is executed.
+    Conjunction {
+        /// The conjunctive match, within its table and priority.
+        id: u32,
+        /// Which of its dimensions the rule belongs to, from 1.
+        clause: u8,
+        /// How many dimensions it has.
+        clauses: u8,
+    },
     /// Gives the packet to the tracker of connections.
     Track(Box<Tracking>),
     /// Forgets what the tracker said of the packet (`ct_clear`).

@@ -558,10 +558,8 @@ fn run_part(
                 rule,
                 idle_s,
                 hard_s,
-            } => {
-                if ends_tcp(&packet, &headers) {
-                    outbox.fin_timeouts.push((*rule, *idle_s, *hard_s));
-                }
+            } if ends_tcp(&packet, &headers) => {
+                outbox.fin_timeouts.push((*rule, *idle_s, *hard_s));
             }
             Effect::Drop { reason, copies } => outbox.drops.count(*reason, u64::from(*copies)),
             Effect::Clone(nested) if is_last => {

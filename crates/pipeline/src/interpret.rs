@@ -306,6 +306,7 @@ fn is_blind(action: &Action) -> bool {
             !matches!(output, Output::Normal | Output::Field(_) | Output::Table)
         }
         Action::Note(_)
+        | Action::Conjunction { .. }
         | Action::ClearActions
         | Action::WriteActions(_)
         | Action::Exit

@@ -216,7 +216,7 @@ impl Pipeline {
             groups => {
                 let table = tables.get(rule.table.index());
                 let table = table.and_then(Option::as_ref);
-                let words = table.and_then(|table| table.classifier.pattern(id));
+                let words = table.and_then(|table| table.pattern(id));
                 // A rule born and ended in a change that is undone has left its table.
                 let Some((value, _)) = words else { return };
                 let layout = &self.generation.layout;

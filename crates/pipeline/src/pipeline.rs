@@ -42,7 +42,7 @@ use crate::mirror::Mirrors;
 use crate::miss::Misses;
 use crate::prepare::Prepared;
 use crate::reclaim::{Leavings, Places};
-use crate::table_classifier::new_classifier;
+use crate::table::Table;
 use crate::vlan::PortVlans;
 
 /// The most rules that a pipeline can be configured for.
@@ -182,11 +182,6 @@ pub(crate) struct Generation {
     /// Indexed by table number.
     pub(crate) tables: Vec<Option<Table>>,
     classifier: ClassifierKind,
-}
-
-/// One table: its rules.
-pub(crate) struct Table {
-    pub(crate) classifier: Box<dyn Classifier + Send + Sync>,
 }
 
 /// How many lookups a table has had.
@@ -361,13 +356,13 @@ impl Pipeline {
 
     /// A rule's value and mask, in the words of the layout.
     pub fn words_of(&self, id: RuleId) -> Option<(Vec<u64>, Vec<u64>)> {
-        self.table(self.rule(id)?.table)?.classifier.pattern(id)
+        self.table(self.rule(id)?.table)?.pattern(id)
     }
 
     /// The conditions of a rule.
     pub fn match_of(&self, id: RuleId) -> Option<Match> {
         let table = self.table(self.rule(id)?.table)?;
-        let (value, mask) = table.classifier.pattern(id)?;
+        let (value, mask) = table.pattern(id)?;
         Some(Match::from_words(self.layout(), &value, &mask))
     }
 
@@ -411,9 +406,7 @@ impl Pipeline {
 
     /// How many rules exist at `version`.
     pub fn rule_count(&self, version: Version) -> usize {
-        self.tables()
-            .map(|(_, table)| table.classifier.len(version))
-            .sum()
+        self.tables().map(|(_, table)| table.len(version)).sum()
     }
 
     /// Every table with lookups, with its lookups and matches so far.
@@ -474,9 +467,9 @@ impl Pipeline {
         version: Version,
         examined: &mut [u64],
     ) -> Option<RuleId> {
-        self.table(table)?
-            .classifier
-            .lookup_examined(key, version, examined)
+        let table = self.table(table)?;
+        let best = table.classifier.lookup_examined(key, version, examined);
+        self.with_clauses(table, best, key, version, Some(examined))
     }
 
     /// Finds the best rule of a table, without examined bits.
@@ -486,7 +479,9 @@ impl Pipeline {
         key: &[u64],
         version: Version,
     ) -> Option<RuleId> {
-        self.table(table)?.classifier.lookup(key, version)
+        let table = self.table(table)?;
+        let best = table.classifier.lookup(key, version);
+        self.with_clauses(table, best, key, version, None)
     }
 
     /// Finds the best rules of a table for several keys. `keys` holds them one after another,
@@ -498,9 +493,15 @@ impl Pipeline {
         version: Version,
         answers: &mut [Option<RuleId>],
     ) {
-        match self.table(table) {
-            Some(table) => table.classifier.lookup_batch(keys, version, answers),
-            None => answers.fill(None),
+        let Some(table) = self.table(table) else {
+            return answers.fill(None);
+        };
+        table.classifier.lookup_batch(keys, version, answers);
+        if table.clauses().is_some() {
+            let keys = keys.chunks_exact(self.layout().words());
+            for (key, answer) in keys.zip(answers) {
+                *answer = self.with_clauses(table, *answer, key, version, None);
+            }
         }
     }
 
@@ -582,10 +583,7 @@ impl Pipeline {
 
     /// Bytes of memory that the rules and their indexes take.
     pub fn memory_bytes(&self) -> usize {
-        let indexes: usize = self
-            .tables()
-            .map(|(_, table)| table.classifier.memory_bytes())
-            .sum();
+        let indexes: usize = self.tables().map(|(_, table)| table.memory_bytes()).sum();
         indexes + self.rules.capacity() * std::mem::size_of::<Option<Rule>>()
     }
 
@@ -614,16 +612,15 @@ impl Generation {
         }
     }
 
-    /// The table with this number; creates it if needed.
-    pub(crate) fn table_or_new(&mut self, id: TableId, seed: u64) -> &mut Table {
-        let index = id.index();
+    /// Where a new rule goes; creates its table if needed.
+    pub(crate) fn classifier_for_new(&mut self, rule: &Rule, seed: u64) -> &mut dyn Classifier {
+        let index = rule.table.index();
         if self.tables.len() <= index {
             self.tables.resize_with(index + 1, || None);
         }
         let (layout, kind) = (&self.layout, self.classifier);
-        self.tables[index].get_or_insert_with(|| Table {
-            classifier: new_classifier(kind, layout, seed),
-        })
+        let table = self.tables[index].get_or_insert_with(|| Table::new(kind, layout, seed));
+        table.classifier_for_new(&rule.actions, layout, seed)
     }
 }
 

@@ -297,7 +297,7 @@ impl Pipeline {
             // reclaimed.
             let long_ago = Version(Version::NEVER.0 - 1);
             let tables = former.tables.iter_mut().flatten();
-            let dead = tables.flat_map(|table| table.classifier.reclaim(long_ago));
+            let dead = tables.flat_map(|table| table.reclaim(long_ago));
             self.left_behind.extend(dead.map(|id| (version, id)));
         }
         Delta {

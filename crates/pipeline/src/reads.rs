@@ -187,6 +187,7 @@ fn add_action(action: &Action, fields: &[FieldDescriptor], used: &mut BTreeSet<F
         | Action::Untrack
         | Action::FinTimeout { .. }
         | Action::Note(_)
+        | Action::Conjunction { .. }
         | Action::Exit
         | Action::ClearActions
         | Action::Goto(_) => {}
@@ -319,6 +320,8 @@ pub(crate) fn precondition(field: FieldId, fields: &[FieldDescriptor]) -> Vec<Fi
 pub(crate) fn is_writable(field: FieldId, descriptor: &FieldDescriptor) -> bool {
     let is_hidden = matches!(field, f::VLAN_TCI_INNER | f::MPLS_LSE1 | f::MPLS_LSE2);
     let is_structure = matches!(field, f::RECIRC_ID | f::MPLS_BOS | f::TCP_FLAGS);
+    // Only a lookup sets it, and only for itself.
+    let is_structure = is_structure || field == f::CONJ_ID;
     // Of what the tracker said, only `exec` writes, into the connection.
     let is_structure = is_structure || is_tracked(field);
     match &descriptor.source {

@@ -231,7 +231,7 @@ impl Pipeline {
         let former = prepared.and_then(|prepared| prepared.former_mut());
         let generation = former.unwrap_or(&mut self.generation);
         let tables = generation.tables.iter_mut().flatten();
-        for id in tables.flat_map(|table| table.classifier.reclaim(version)) {
+        for id in tables.flat_map(|table| table.reclaim(version)) {
             self.places.free(&mut self.rules, id);
         }
         self.leavings.settled = version.max(self.leavings.settled);

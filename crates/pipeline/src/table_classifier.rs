@@ -17,7 +17,7 @@ pub(crate) fn new_classifier(
 const OWN_MASKS_MAX: usize = 16;
 
 /// Fields that rules match by prefix; each has a trie in every table.
-const PREFIX_FIELDS: [FieldId; 8] = [
+pub(crate) const PREFIX_FIELDS: [FieldId; 8] = [
     standard::IP_SRC,
     standard::IP_DST,
     standard::IPV6_SRC,

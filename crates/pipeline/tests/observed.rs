@@ -101,10 +101,14 @@ fn compare(pipeline: &Pipeline, in_port: u32, frame: &[u8]) -> Option<Counts> {
 #[test]
 fn random_pipelines_answer_alike() {
     let (mut walks, mut actions) = (0, 0);
-    for seed in 0..40 {
+    for seed in 0..60 {
         let config = match seed % 2 {
             0 => RandomConfig::default(),
             _ => RandomConfig::broad(),
+        };
+        let config = RandomConfig {
+            conjoins: seed % 6 < 2,
+            ..config
         };
         let random = RandomPipeline::new(&config, seed).expect("a sound configuration");
         let groups = random.groups().iter().map(|group| format!("{group}\n"));

@@ -35,7 +35,7 @@ use std::time::Duration;
 use thalweg_datapath::{Findings, Requests, Work};
 use thalweg_io::PortStatus;
 use thalweg_packet::{Instant, PortId};
-use thalweg_pipeline::{Change, ChangeError, Delta, LearnedRule, Operation, RuleId, Station};
+use thalweg_pipeline::{Change, ChangeError, Delta, Operation, RuleId, Station};
 
 use crate::message::{Answer, Command, News, Settled};
 use crate::removal::{Removal, RemovalReason};
@@ -241,7 +241,7 @@ impl Switch {
             && change.operations.iter().all(is_of_rules)
     }
 
-    fn apply_because(
+    pub(crate) fn apply_because(
         &mut self,
         change: &Change,
         over: &[(RuleId, RemovalReason)],
@@ -508,81 +508,6 @@ impl Switch {
         // Invariant 3.
         let end = self.shared.clock.real_now();
         self.next_learning = end + LEARNING_INTERVAL.max((end - start) * 4);
-    }
-
-    /// Takes in rules that packets have taught.
-    pub(crate) fn take_lessons(&mut self, taught: Vec<Arc<LearnedRule>>) {
-        for rule in self.upkeep.lessons.take_in(taught) {
-            self.shared.learned.withdraw(&rule);
-        }
-    }
-
-    /// Makes a change of the rules that packets have taught, if it is time.
-    fn learn_rules(&mut self) {
-        let start = self.shared.clock.real_now();
-        if self.upkeep.lessons.is_empty() || start < self.next_lesson {
-            return;
-        }
-        self.learn_rules_now();
-        // Invariant 3.
-        let end = self.shared.clock.real_now();
-        self.next_lesson = end + (end - start) * 4;
-    }
-
-    /// Makes a change of the rules that packets have taught.
-    pub(crate) fn learn_rules_now(&mut self) {
-        let now = self.now();
-        let shared = self.shared.clone();
-        let learned = self.upkeep.lessons.conclude(&shared.pipeline.read());
-        if !learned.refreshed.is_empty() {
-            let mut pipeline = shared.pipeline.write();
-            let refreshed = learned.refreshed.iter();
-            refreshed.for_each(|id| pipeline.refresh_rule(*id, now));
-        }
-        if learned.operations.is_empty() {
-            return;
-        }
-        let operations = learned.operations.iter().map(|(_, operation)| operation);
-        let change = Change {
-            operations: operations.cloned().collect(),
-        };
-        let count = change.operations.len() as u64;
-        match self.apply_lessons(&change) {
-            true => self.upkeep.lessons.counters.learned += count,
-            // One is refused: the others are learned one by one.
-            false => {
-                for (rule, operation) in learned.operations {
-                    let is_learned = self.apply_lessons(&Change::one(operation));
-                    let counters = &mut self.upkeep.lessons.counters;
-                    match is_learned {
-                        true => counters.learned += 1,
-                        false => {
-                            counters.refused += 1;
-                            shared.learned.withdraw(&rule);
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    /// Makes a change of learned rules, and tells of it; returns false if it is refused.
-    fn apply_lessons(&mut self, change: &Change) -> bool {
-        let Ok(delta) = self.apply_because(change, &[]) else {
-            return false;
-        };
-        self.own_changes += 1;
-        self.tell_changed(&delta, change);
-        true
-    }
-
-    /// Shortens the timeouts of rules at which TCP connections have ended.
-    pub(crate) fn shorten_timeouts(&mut self, ended: Vec<(RuleId, u16, u16)>) {
-        let shared = self.shared.clone();
-        let mut pipeline = shared.pipeline.write();
-        let shorten = |(rule, idle_s, hard_s)| pipeline.shorten_timeouts(rule, idle_s, hard_s);
-        let changed: Vec<RuleId> = ended.into_iter().filter_map(shorten).collect();
-        self.upkeep.shorten_timeouts(&pipeline, &changed);
     }
 
     /// Forgets connections whose time is over, for a short while. Where many begin and end, some

@@ -259,10 +259,7 @@ impl Switch {
         let numbers: Vec<PortId> = ports.iter().map(|port| port.number).collect();
         let mut settings = PortSettings::default();
         let (ports, sources) = attach(ports, &mut settings);
-        let links = ports.iter().map(|port| (port.number, port.status));
-        let links = links.collect();
-        let learned = Arc::default();
-        let (pipeline, upkeep) = begin(&config, &ports, rules, &clock, &learned)?;
+        let (pipeline, upkeep, learned) = begin(&config, &ports, rules, &clock)?;
         let doorbells = (0..config.workers).map(doorbell);
         let exchange = || Exchange::new(config.exchange_packets, config.packet_bytes);
         let shared = Arc::new(Shared {
@@ -272,13 +269,14 @@ impl Switch {
             doorbells: doorbells.collect::<Result<_, _>>()?,
             node: node.map(Mutex::new),
             connections: Arc::new(connections()),
-            learned,
+            learned: Arc::new(learned),
         });
         // One for a change being repaired, two for the next.
         let (answers_in, answers) = bounded(3 * config.workers);
         let (attention, news) = bounded(config.news.max(1));
         let (packet_ins_in, packet_ins) = bounded(config.packet_ins.max(1));
         let mut switch = Switch {
+            links: links_of(&ports),
             shared,
             handles: Vec::new(),
             answers,
@@ -299,7 +297,6 @@ impl Switch {
             trainer: Trainer::default(),
             has_sources: !sources.is_empty(),
             open_sources: sources,
-            links,
             link_changes: 0,
             settings,
             patches: Patches::default(),
@@ -307,8 +304,7 @@ impl Switch {
             packet_ins,
             attention,
         };
-        let shares = share_out(ports, config.workers);
-        for ports in shares {
+        for ports in share_out(ports, config.workers) {
             let (commands, commands_out) = bounded(2);
             let channels = Channels {
                 commands: commands_out,
@@ -461,10 +457,10 @@ fn begin(
     ports: &[Attached],
     rules: &Change,
     clock: &Clock,
-    learned: &LearnedCounts,
-) -> Result<(Pipeline, Upkeep), SwitchError> {
+) -> Result<(Pipeline, Upkeep, LearnedCounts), SwitchError> {
     let mut pipeline = Pipeline::new(config.pipeline.clone());
     let mut upkeep = Upkeep::new(config.pipeline.stations);
+    let learned = LearnedCounts::default();
     let announced = Change {
         operations: ports
             .iter()
@@ -480,7 +476,15 @@ fn begin(
         upkeep.conclude(&pipeline, &delta, &[], clock.now());
         pipeline.reclaim(delta.version);
     }
-    Ok((pipeline, upkeep))
+    Ok((pipeline, upkeep, learned))
+}
+
+/// The ports' states.
+fn links_of(ports: &[Attached]) -> BTreeMap<PortId, PortStatus> {
+    ports
+        .iter()
+        .map(|port| (port.number, port.status))
+        .collect()
 }
 
 /// Asks each port for its status; also returns the sources that are not finished.

@@ -109,6 +109,36 @@ fn i1_i2_i3_rules_that_track_change_under_traffic() {
     assert!(recirculations > 10_000, "{recirculations} recirculations");
 }
 
+#[test]
+fn i1_i2_i3_conjunctive_matches_change_under_traffic() {
+    let kinds = [MaintainerKind::Incremental, MaintainerKind::Barrier];
+    let (mut examined, mut affected, mut compared, mut by_id) = (0, 0, 0, 0);
+    for seed in 0..60 {
+        let kind = kinds[(seed % 4 == 3) as usize];
+        let mut bench = Bench::conjoining(kind, seed % 2 == 1, seed, Config::default());
+        bench.forward(120);
+        for round in 0..30 {
+            bench.change();
+            bench.check(&format!("{} seed {seed}, change {round}", kind.name()));
+            bench.forward(20);
+            bench.check(&format!("{} seed {seed}, after {round}", kind.name()));
+            let pipeline = bench.engine.pipeline();
+            let entries = bench.engine.datapath().entries();
+            let has_id = |rules: &[_]| rules.iter().any(|rule| pipeline.matches_id(*rule));
+            by_id += entries.iter().filter(|entry| has_id(&entry.rules)).count();
+        }
+        examined += bench.examined;
+        affected += bench.affected;
+        compared += bench.compared;
+    }
+    println!(
+        "{compared} entries compared, {by_id} by a conjunctive match; {affected} affected of \
+         {examined} looked at"
+    );
+    assert!(affected > 1_000, "{affected} entries were affected");
+    assert!(by_id > 10_000, "{by_id} entries met a conjunctive match");
+}
+
 /// The engine's answers to packets, as bytes by port.
 fn answers(engine: &mut Engine, packets: &[Packet]) -> Vec<Vec<(PortId, Vec<u8>)>> {
     packets

@@ -33,7 +33,11 @@ fn bench_within(bytes: usize, kind: MaintainerKind, seed: u64, slice: usize) -> 
     config.datapath.slice = slice;
     config.datapath.requests_from = 2;
     config.datapath.megaflow.bytes = bytes;
-    let mut bench = Bench::with(kind, seed % 2 == 1, seed, config);
+    let is_broad = seed % 2 == 1;
+    let mut bench = match seed % 6 / 2 {
+        1 => Bench::conjoining(kind, is_broad, seed, config),
+        _ => Bench::with(kind, is_broad, seed, config),
+    };
     bench.engine.outbox().grows = true;
     bench
 }

@@ -81,13 +81,18 @@ fn shapes() -> Vec<(RandomConfig, Config)> {
             shapes.push((random.clone(), engine.clone()));
         }
     }
+    for (mut random, engine) in tuple_space.clone() {
+        random.conjoins = true;
+        shapes.push((random, engine));
+    }
     for (random, mut engine) in tuple_space.iter().skip(2).take(2).cloned() {
         engine.datapath.megaflow.is_exact = true;
         engine.datapath.megaflow.sample_bytes = 40;
         shapes.push((random, engine));
     }
-    for (random, mut engine) in tuple_space.clone() {
+    for (index, (mut random, mut engine)) in tuple_space.iter().cloned().enumerate() {
         engine.datapath.mode = Mode::ComputationalFlows;
+        random.conjoins = index % 2 == 0;
         shapes.push((random, engine));
     }
     for (mut random, engine) in tuple_space {

@@ -25,6 +25,8 @@ fn describe_operation(operation: &Operation) -> String {
         Operation::DeleteAll => "delete all rules".to_owned(),
         Operation::SetGroup(group) => format!("set group {}", group.id.number()),
         Operation::DeleteGroup(group) => format!("delete group {}", group.number()),
+        Operation::SetMeter(meter) => format!("set meter {}", meter.id.number()),
+        Operation::DeleteMeters(meters) => format!("delete {} meters", meters.len()),
         Operation::SetPort(port, state) if state.is_up => format!("port {port} up"),
         Operation::SetPort(port, _) => format!("port {port} down"),
         Operation::DeletePort(port) => format!("port {port} gone"),

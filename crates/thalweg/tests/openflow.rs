@@ -26,6 +26,9 @@ table=1,priority=2,tcp6,tp_dst=0x100/0xff00,actions=dec_ttl,output:2
 table=1,priority=3,icmp6,icmp_type=135,nd_target=fe80::1,nd_sll=00:00:00:00:00:01,actions=output:1
 table=2,reg0=0x5/0xff,metadata=0x7,actions=move:NXM_NX_REG0[0..15]->NXM_NX_REG1[16..31],resubmit(,3)
 table=2,tun_id=0x77,actions=push:NXM_NX_REG0[],pop:NXM_NX_REG2[],output:NXM_NX_REG3[0..15]
+table=10,priority=3,conj_id=7,ip,actions=output:1
+table=10,priority=3,ip,nw_src=10.0.0.1,actions=conjunction(7,1/2),note:01.00.00.00.00.00
+table=10,priority=3,ip,nw_dst=10.0.0.2,actions=conjunction(7,2/2),conjunction(4294967295,64/64)
 table=3,ip,ip_frag=later,actions=note:01.02.03.04.05.06,exit
 table=3,priority=4,tcp,tcp_flags=+syn-ack,actions=clone(mod_dl_dst:00:00:00:00:00:05,output:1),output:2
 table=253,actions=controller(reason=no_match,max_len=100,id=3)
@@ -362,7 +365,7 @@ fn fragments_are_treated_as_set_frags_says() {
 fn what_the_switch_cannot_do_has_the_standards_error() {
     let switch = Switch::start("");
     let cases = [
-        ("conj_id=1,actions=output:1", "OFPBMC_BAD_FIELD"),
+        ("dp_hash=1,actions=output:1", "OFPBMC_BAD_FIELD"),
         ("actions=sample(probability=1)", "OFPBAC_BAD_VENDOR_TYPE"),
         ("actions=meter:1,output:1", "OFPMMFC_INVALID_METER"),
         ("actions=group:5", "OFPBAC_BAD_OUT_GROUP"),

@@ -127,6 +127,9 @@ pub enum Action {
     Untrack,
     /// Make a rule of the packet, with these parts.
     Learn(String),
+    /// Be a clause of a conjunctive match: its id, which of its dimensions, and how many there
+    /// are. Stands only with others of its kind.
+    Conjunction(u32, u8, u8),
     /// Apply actions to a copy.
     Clone(Vec<Action>),
     /// End all processing.
@@ -187,6 +190,9 @@ impl fmt::Display for Action {
             Action::Track(asked) => write!(f, "{asked}"),
             Action::Untrack => f.write_str("ct_clear"),
             Action::Learn(parts) => write!(f, "learn({parts})"),
+            Action::Conjunction(id, clause, clauses) => {
+                write!(f, "conjunction({id},{clause}/{clauses})")
+            }
             Action::Exit => f.write_str("exit"),
             Action::ClearActions => f.write_str("clear_actions"),
             Action::Clone(list) => write_nested(f, "clone", list),

@@ -116,6 +116,8 @@ pub enum Field {
     CtPortSrc,
     /// Destination port of the connection's first packet.
     CtPortDst,
+    /// The conjunctive match of which a packet has all clauses; never masked, never written.
+    ConjId,
 }
 
 impl Field {
@@ -125,7 +127,7 @@ impl Field {
             Field::Metadata => 64,
             Field::InPort | Field::Register(_) | Field::IpSrc | Field::IpDst => 32,
             Field::ArpSpa | Field::ArpTpa => 32,
-            Field::CtMark | Field::CtIpSrc | Field::CtIpDst => 32,
+            Field::CtMark | Field::CtIpSrc | Field::CtIpDst | Field::ConjId => 32,
             Field::EthSrc | Field::EthDst | Field::NdSll | Field::NdTll => 48,
             Field::ArpSha | Field::ArpTha => 48,
             Field::Ipv6Src | Field::Ipv6Dst | Field::NdTarget => 128,
@@ -226,6 +228,7 @@ impl Field {
             Field::CtIpProtocol => "ct_nw_proto",
             Field::CtPortSrc => "ct_tp_src",
             Field::CtPortDst => "ct_tp_dst",
+            Field::ConjId => "conj_id",
         }
     }
 

@@ -7,7 +7,7 @@
 //! values nearly every packet would miss nearly every rule, and no test would test anything.
 //!
 //! 1. At no time do two rules of a table overlap at equal priority, which OpenFlow leaves
-//!    undefined.
+//!    undefined. Clauses of conjunctive matches do.
 //! 2. A switch accepts every rule: fields have their prerequisites, and actions change only
 //!    what the match guarantees (or an earlier action pushed).
 //! 3. A goto or resubmit leads to a later table, so every walk ends. Only a field with the
@@ -16,6 +16,7 @@
 
 mod actions;
 mod broad;
+mod conjunctions;
 mod conversations;
 mod groups;
 mod learning;
@@ -61,6 +62,8 @@ pub struct RandomConfig {
     /// Whether rules track connections, and match what the tracker says. The lowest rule of
     /// every table then tracks.
     pub tracks: bool,
+    /// Whether some rules are clauses of conjunctive matches, and some match on `conj_id`.
+    pub conjoins: bool,
 }
 
 impl Default for RandomConfig {
@@ -77,6 +80,7 @@ impl Default for RandomConfig {
             selects: false,
             learns: false,
             tracks: false,
+            conjoins: false,
         }
     }
 }
@@ -142,6 +146,14 @@ impl RandomConfig {
     pub fn tracking() -> Self {
         RandomConfig {
             tracks: true,
+            ..RandomConfig::default()
+        }
+    }
+
+    /// Every field that a random rule can match, and conjunctive matches.
+    pub fn conjoining() -> Self {
+        RandomConfig {
+            conjoins: true,
             ..RandomConfig::default()
         }
     }
@@ -254,11 +266,34 @@ impl RandomPipeline {
         }
         let index = index_below(&mut self.random, self.rules.len());
         if self.random.random_ratio(1, 3) {
-            let actions = self.draw_actions(self.rules[index].table, index);
-            self.rules[index].actions = actions;
+            self.redraw_actions(index);
             return Some(Operation::ModifyStrict(self.rules[index].clone()));
         }
         Some(Operation::DeleteStrict(self.rules.swap_remove(index)))
+    }
+
+    /// Gives a rule other actions; now and then it becomes a clause, or is none any more.
+    fn redraw_actions(&mut self, index: usize) {
+        let mut rule = self.rules[index].clone();
+        let switches = self.config.conjoins && self.random.random_ratio(1, 4);
+        let is_clause = rule.is_clause();
+        rule.actions = self.draw_actions_of_kind(index, is_clause != switches);
+        let mut others = self.rules.iter().enumerate();
+        if others.any(|(other, rival)| other != index && rival.is_ambiguous_with(&rule)) {
+            rule.actions = self.draw_actions_of_kind(index, is_clause);
+        }
+        self.rules[index] = rule;
+    }
+
+    fn draw_actions_of_kind(
+        &mut self,
+        index: usize,
+        is_clause: bool,
+    ) -> Vec<crate::action::Action> {
+        match is_clause {
+            true => conjunctions::draw_clause(&mut self.random),
+            false => self.draw_actions(self.rules[index].table, index),
+        }
     }
 
     fn draw_actions(&mut self, table: u8, index: usize) -> Vec<crate::action::Action> {
@@ -272,13 +307,17 @@ impl RandomPipeline {
 
     /// Draws a rule that is not ambiguous with the existing ones; rarely `None`.
     fn draw_rule(&mut self, table: u8) -> Option<Rule> {
-        let matches = matches::draw_match(&mut self.random, &self.config);
-        let actions = actions::draw_actions(&mut self.random, &self.config, table, &matches);
-        let mut rule = Rule::new(table, 0, matches, actions);
+        let mut rule = match self.config.conjoins && self.random.random_ratio(1, 2) {
+            true => conjunctions::draw_rule(&mut self.random, &self.config, table),
+            false => self.draw_plain_rule(table),
+        };
         // Few priorities, so that order, ties without overlap and shadowing all occur.
         let range = (self.config.rules_per_table as u16).max(4);
         for _ in 0..8 {
-            rule.priority = self.random.random_range(0..range);
+            rule.priority = match rule.is_clause() {
+                true => conjunctions::draw_priority(&mut self.random, range),
+                false => self.random.random_range(0..range),
+            };
             if !self
                 .rules
                 .iter()
@@ -288,6 +327,12 @@ impl RandomPipeline {
             }
         }
         None
+    }
+
+    fn draw_plain_rule(&mut self, table: u8) -> Rule {
+        let matches = matches::draw_match(&mut self.random, &self.config);
+        let actions = actions::draw_actions(&mut self.random, &self.config, table, &matches);
+        Rule::new(table, 0, matches, actions)
     }
 }
 

@@ -193,13 +193,23 @@ impl Rule {
         }
     }
 
-    /// Whether the rules share a table and a priority and their matches overlap.
+    /// Whether the rule is a clause of a conjunctive match, which wins no lookup by itself.
+    pub fn is_clause(&self) -> bool {
+        matches!(self.actions.first(), Some(Action::Conjunction(..)))
+    }
+
+    /// Whether the rules share a table and a priority and their matches overlap; with a clause,
+    /// whether they are the same.
     ///
     /// OpenFlow does not define which of two such rules wins, so no generator makes them.
     pub fn is_ambiguous_with(&self, other: &Rule) -> bool {
+        let is_clause = self.is_clause() || other.is_clause();
         self.table == other.table
             && self.priority == other.priority
-            && self.matches.overlaps(&other.matches)
+            && match is_clause {
+                true => self.matches == other.matches,
+                false => self.matches.overlaps(&other.matches),
+            }
     }
 
     /// Writes the table, priority and match, by which `delete_strict` names a rule.

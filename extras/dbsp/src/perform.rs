@@ -140,7 +140,9 @@ impl Machine<'_> {
             Action::PushVlan(tpid) => self.push_vlan(*tpid),
             Action::PopVlan => self.pop_vlan(),
             Action::DecTtl => return self.decrement_ttl(),
-            Action::Resubmit { in_port, table: to } => {
+            Action::Resubmit {
+                in_port, table: to, ..
+            } => {
                 return Next::Resubmit(to.unwrap_or(table), *in_port);
             }
             Action::Note(_) => {}

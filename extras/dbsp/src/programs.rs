@@ -119,7 +119,16 @@ pub(crate) fn check(actions: &[Action]) -> Result<(), Unsupported> {
             Action::Output(output) => check_output(output)?,
             Action::PushVlan(_) | Action::PopVlan | Action::DecTtl => 1,
             Action::WriteMetadata { .. } => 1,
+            Action::Resubmit {
+                with_tuple: true, ..
+            }
+            | Action::Track(_)
+            | Action::Untrack => return Err(Unsupported::Action("connections")),
             Action::Resubmit { .. } | Action::Goto(_) | Action::Exit | Action::Note(_) => 0,
+            Action::Learn(_) | Action::FinTimeout { .. } => {
+                return Err(Unsupported::Action("learned rules"));
+            }
+            Action::Conjunction { .. } => return Err(Unsupported::Action("conjunctive matches")),
             Action::Group(_) => return Err(Unsupported::Action("groups")),
             Action::Push(_) | Action::Pop(_) => return Err(Unsupported::Action("the stack")),
             Action::SetVlan { .. } => return Err(Unsupported::Action("mod_vlan_vid and the like")),

@@ -212,6 +212,11 @@ impl Subtable {
         None
     }
 
+    /// The next rule at `version` with the same value, in the order of precedence.
+    pub(super) fn next_at(&self, rule: &Rule, version: Version) -> Option<&Rule> {
+        self.first_at(rule.next(), version)
+    }
+
     /// Prefetches the place of this hash in the index.
     #[inline(always)]
     pub(crate) fn prefetch_index(&self, hash: u64) {

@@ -8,7 +8,8 @@
 //! - New rules above its rule have met it. The best of those that match the packet wins, and
 //!   the certificate narrows by that rule's mask. For each better new rule that does not
 //!   match, one bit in which the packet differs is enough to exclude it.
-//! - Otherwise the table must be searched.
+//! - Otherwise the table must be searched. So must a table with clauses of conjunctive matches,
+//!   where a change has met the certificate: the best new rule need not win there.
 //!
 //! So a table that a change has not touched is not searched, unless the packet now looks
 //! different there; nor is a table with a few new rules.
@@ -34,6 +35,8 @@ struct Arrival {
     precedence: Precedence,
     value: Vec<u64>,
     mask: Vec<u64>,
+    /// Whether it wins where it matches and no better rule does.
+    is_decided: bool,
 }
 
 /// The new rules of a change, and the nodes that they met.
@@ -70,8 +73,16 @@ impl Arrivals {
             precedence,
             value,
             mask,
+            is_decided: true,
         });
         self.arrivals.len() as u32 - 1
+    }
+
+    /// Adds a rule that need not win where it matches.
+    pub(super) fn add_undecided(&mut self, id: RuleId, precedence: Precedence) -> u32 {
+        let arrival = self.add(id, precedence, Vec::new(), Vec::new());
+        self.arrivals[arrival as usize].is_decided = false;
+        arrival
     }
 
     pub(super) fn meet(&mut self, node: NodeId, arrival: u32, was_certain: bool) {
@@ -91,7 +102,8 @@ impl Arrivals {
         });
     }
 
-    /// The new rules that met a node, best first, if it was certain before them.
+    /// The new rules that met a node, best first, if it was certain before them and they
+    /// decide.
     fn of(&self, node: NodeId) -> Option<impl ExactSizeIterator<Item = &Arrival>> {
         let first = self.meetings.partition_point(|meeting| meeting.node < node);
         let meetings = &self.meetings[first..];
@@ -101,7 +113,8 @@ impl Arrivals {
         let arrivals = meetings
             .iter()
             .map(|meeting| &self.arrivals[meeting.arrival as usize]);
-        was_certain.then_some(arrivals)
+        let are_decided = arrivals.clone().all(|arrival| arrival.is_decided);
+        (was_certain && are_decided).then_some(arrivals)
     }
 }
 

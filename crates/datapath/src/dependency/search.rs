@@ -15,7 +15,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use thalweg_pipeline::{Delta, Input, Pipeline, RuleId};
+use thalweg_pipeline::{Delta, Input, Pipeline, Rule, RuleId};
 
 use super::Dependencies;
 use super::node::{Cause, NewRule, Nodes};
@@ -119,12 +119,13 @@ impl Index {
         };
         self.lock().suspect_readers(delta, &mut findings);
         // A rule that takes another's place, match and precedence is met where the other was
-        // met.
+        // met. A clause is met nowhere, so it is searched for, and so is one that has gone.
         let heirs = heirs(pipeline, delta);
-        for rule in &delta.inserted {
-            if heirs.binary_search(rule).is_err() {
-                self.lock().suspect_insert(pipeline, *rule, &mut findings);
-            }
+        let is_new =
+            |rule: &RuleId| heirs.binary_search(rule).is_err() || pipeline.is_clause(*rule);
+        let changed = delta.inserted.iter().filter(|rule| is_new(rule));
+        for rule in changed.copied().chain(gone_clauses(pipeline, delta)) {
+            self.lock().suspect_around(pipeline, rule, &mut findings);
             if findings.suspects.len() > limit {
                 return Findings::everything();
             }
@@ -132,6 +133,18 @@ impl Index {
         self.lock().arrivals.sort();
         findings
     }
+}
+
+/// The clauses of conjunctive matches that a change removes.
+fn gone_clauses(pipeline: &Pipeline, delta: &Delta) -> impl Iterator<Item = RuleId> {
+    let removed = delta.removed.iter().copied();
+    removed.filter(|rule| pipeline.is_clause(*rule))
+}
+
+/// The rules that a change adds, and the clauses that it removes.
+fn changed_rules(pipeline: &Pipeline, delta: &Delta) -> impl Iterator<Item = RuleId> {
+    let inserted = delta.inserted.iter().copied();
+    inserted.chain(gone_clauses(pipeline, delta))
 }
 
 /// The new rules of a change that replace others, sorted.
@@ -199,11 +212,13 @@ impl Dependencies {
         }
     }
 
-    /// Suspects the entries that may have packets matching a new rule.
-    fn suspect_insert(&mut self, pipeline: &Pipeline, id: RuleId, findings: &mut Findings) {
-        let (Some(rule), Some((value, mask))) = (pipeline.rule(id), pipeline.words_of(id)) else {
+    /// Suspects the entries that may have packets matching a new rule, or a clause that is new
+    /// or gone.
+    fn suspect_around(&mut self, pipeline: &Pipeline, id: RuleId, findings: &mut Findings) {
+        let (Some(rule), Some((value, mask))) = (pipeline.rule(id), pipeline.region_of(id)) else {
             return;
         };
+        let has_clauses = pipeline.has_clauses(rule.table);
         if self.nodes.table_len(rule.table) == 0 {
             return;
         }
@@ -216,8 +231,12 @@ impl Dependencies {
         let mut met = std::mem::take(&mut self.met);
         let (paths, nodes, traversals) = (&mut self.paths, &self.nodes, &self.traversals);
         nodes.meeting(new, |node, winner| {
-            let winner = winner.and_then(|winner| pipeline.rule(winner));
-            if winner.is_none_or(|winner| winner.precedence <= rule.precedence) {
+            let known = winner.and_then(|winner| Some((winner, pipeline.rule(winner)?)));
+            // The winner of a conjunctive match says nothing of the priority of its clauses.
+            let is_above = |(id, winner): (RuleId, &Rule)| {
+                winner.precedence > rule.precedence && !(has_clauses && pipeline.matches_id(id))
+            };
+            if !known.is_some_and(is_above) {
                 met.push(node);
                 prefetch_first(paths, nodes.dependents(node));
             }
@@ -241,7 +260,10 @@ impl Dependencies {
         }
         if !met.is_empty() {
             findings.rules.push((value.clone(), mask.clone()));
-            let arrival = self.arrivals.add(id, rule.precedence, value, mask);
+            let arrival = match has_clauses {
+                true => self.arrivals.add_undecided(id, rule.precedence),
+                false => self.arrivals.add(id, rule.precedence, value, mask),
+            };
             for node in met.drain(..) {
                 let was_certain = self.nodes.doubt(node);
                 self.arrivals.meet(node, arrival, was_certain);
@@ -297,9 +319,9 @@ fn is_affected(
     let mut edges = paths.edges(entry).iter();
     edges.any(|edge| match nodes.lookup_of(edge.node) {
         Some((_, Some(winner))) if delta.removed.contains(&winner) => true,
-        Some((table, _)) => delta.inserted.iter().any(|id| {
-            let rule = pipeline.rule(*id).filter(|rule| rule.table == table);
-            let words = rule.and_then(|_| pipeline.words_of(*id));
+        Some((table, _)) => changed_rules(pipeline, delta).any(|id| {
+            let rule = pipeline.rule(id).filter(|rule| rule.table == table);
+            let words = rule.and_then(|_| pipeline.region_of(id));
             words.is_some_and(|(value, mask)| {
                 let new = NewRule {
                     table,

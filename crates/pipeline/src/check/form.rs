@@ -17,6 +17,7 @@ use thalweg_packet::{FieldDescriptor, FieldId, Source, standard as f};
 
 use crate::action::{Action, Output, Subfield, TableId, Write};
 use crate::change::{Change, ChangeError, Operation};
+use crate::conjunctions;
 use crate::flow::{Bucket, Flow, Group, GroupKind, Selection, SelectionMethod};
 use crate::learning::{LearnTarget, LearnedBits, Learning};
 use crate::links::{LinkChoice, MAX_LINKS, MAX_MEMBERS, MemberChoice};
@@ -91,6 +92,7 @@ impl Owner {
             Action::Clone(_)
                 | Action::Exit
                 | Action::Note(_)
+                | Action::Conjunction { .. }
                 | Action::Push(_)
                 | Action::Pop(_)
                 | Action::PopQueue
@@ -105,6 +107,23 @@ impl Owner {
         ) || matches!(action, Action::Output(output) if output.is_extended());
         (self == Owner::ActionSet && is_for_lists_only)
             .then_some("an action set cannot hold this; use it outside")
+    }
+}
+
+/// Message for an action beside `conjunction` that cannot be there.
+pub(crate) const BESIDE_CONJUNCTION: &str =
+    "`conjunction` actions may be used along with `note` but not any other kind of action";
+
+/// What is wrong with a clause's number or with the number of clauses, as Open vSwitch says it.
+pub(crate) fn conjunction_fault(clause: u8, clauses: u8) -> Option<&'static str> {
+    match (clause, clauses) {
+        (_, ..2) => Some("conjunction must have at least 2 clauses"),
+        (_, 65..) => Some("conjunction must have at most 64 clauses"),
+        (0, _) => Some("clause index must be positive"),
+        (clause, clauses) if clause > clauses => {
+            Some("clause index must be less than or equal to number of clauses")
+        }
+        _ => None,
     }
 }
 
@@ -275,6 +294,9 @@ impl Form<'_> {
             let what = format!("lists of actions are nested deeper than {MAX_NESTING}");
             return Err(what);
         }
+        if !conjunctions::stand_alone(actions) {
+            return Err(BESIDE_CONJUNCTION.to_owned());
+        }
         let mut rank = 0;
         for (index, action) in actions.iter().enumerate() {
             let next = action.instruction_rank();
@@ -362,6 +384,12 @@ impl Form<'_> {
             Action::WriteMetadata { value, mask } if value & !mask != 0 => Err(format!(
                 "write_metadata: the value {value:#x} has bits outside the mask {mask:#x}"
             )),
+            Action::Conjunction {
+                clause, clauses, ..
+            } => match conjunction_fault(*clause, *clauses) {
+                Some(fault) => Err(fault.to_owned()),
+                None => Ok(()),
+            },
             Action::Output(_)
             | Action::Group(_)
             | Action::PopVlan

@@ -6,6 +6,7 @@
 //!
 //! - Does a new rule match what a lookup searched, and win there?
 //! - Does a winning rule go, or change its actions?
+//! - Does a clause of a conjunctive match come, go, or change its actions?
 //! - Is a group, a port or a station different?
 
 use serde::Serialize;
@@ -125,24 +126,29 @@ fn of_lookup(
         format!(" that meets {meets}")
     };
     let winner = rule.and_then(|rule| pipeline.flow_of(rule));
-    let what = match &winner {
-        None => format!("any rule{that_meets}"),
-        Some(winner) => {
-            let priority = winner.priority;
-            let mut of_winner = format!("priority={priority},{}", winner.matching);
-            of_winner.truncate(of_winner.trim_end_matches(',').len());
-            let change = format!("deleting or modifying {of_winner}");
-            match priority {
-                u16::MAX => change,
-                _ => format!("a rule above priority {priority}{that_meets}; {change}"),
-            }
-        }
+    // The winner of a conjunctive match says nothing of the priority of its clauses.
+    let has_clauses = pipeline.has_clauses(table);
+    let is_by_id = has_clauses && rule.is_some_and(|rule| pipeline.matches_id(rule));
+    let above_priority = winner.as_ref().map(|winner| winner.priority);
+    let above_priority = above_priority.filter(|_| !is_by_id);
+    let new = match above_priority {
+        None => Some(format!("any rule{that_meets}")),
+        Some(u16::MAX) => None,
+        Some(priority) => Some(format!("a rule above priority {priority}{that_meets}")),
     };
+    let clauses = has_clauses.then(|| "deleting or modifying a clause of this kind".to_owned());
+    let gone = winner.map(|winner| {
+        let mut of_winner = format!("priority={},{}", winner.priority, winner.matching);
+        of_winner.truncate(of_winner.trim_end_matches(',').len());
+        format!("deleting or modifying {of_winner}")
+    });
+    let what: Vec<String> = new.into_iter().chain(clauses).chain(gone).collect();
+    let what = what.join("; ");
     Touch {
         kind: "table",
         what: format!("table {}: {what}", table.number()),
         table: Some(table.number()),
-        above_priority: winner.map(|winner| winner.priority),
+        above_priority,
         meets: Some(meets),
     }
 }

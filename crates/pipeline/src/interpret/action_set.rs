@@ -111,6 +111,7 @@ impl Part {
             Action::Clone(_)
             | Action::Exit
             | Action::Note(_)
+            | Action::Conjunction { .. }
             | Action::Push(_)
             | Action::Pop(_)
             | Action::PopQueue

@@ -57,6 +57,8 @@ pub enum Sight<'a> {
     ActionSetWas(&'a [Action]),
     /// An action wrote these bits of other fields or of the stack.
     Written(&'a Subfield),
+    /// A `conjunction` is executed, which does nothing.
+    IdleConjunction,
     /// A `pop` found nothing on the stack.
     EmptyStack,
     /// A write was left out, since the packet does not have the field's header.

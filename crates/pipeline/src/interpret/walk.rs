@@ -680,6 +680,7 @@ impl<'a, O: Observer> Walk<'a, O> {
             Action::Meter(meter) => self.measure(*meter),
             Action::DebugSlow => self.emit(Effect::Slow { meter: None }),
             Action::Note(_) => {}
+            Action::Conjunction { .. } => self.tell(Sight::IdleConjunction),
             Action::Exit => return Next::Exit,
             Action::WriteActions(list) => {
                 list.iter()

@@ -25,10 +25,8 @@ impl Pipeline {
                 value: &value,
                 mask: &mask,
             };
-            let table = next.table_or_new(rule.table, seed);
-            table
-                .classifier
-                .insert(pattern, rule.precedence, id, rule.born.min(version));
+            let classifier = next.classifier_for_new(rule, seed);
+            classifier.insert(pattern, rule.precedence, id, rule.born.min(version));
         }
         let former = std::mem::replace(&mut self.generation, next);
         let prepared = self.unpublished();

@@ -10,6 +10,7 @@ use crate::action::{Actions, GroupId, TableId};
 use crate::bridge::BridgeId;
 use crate::change::{ChangeError, Operation};
 use crate::check;
+use crate::conjunctions;
 use crate::flow::{Flow, Group, Labels, PortState};
 use crate::fragments::FragmentMode;
 use crate::limits::TableLimit;
@@ -155,7 +156,7 @@ impl Pipeline {
         };
         let replaced = self
             .table(flow.table)
-            .and_then(|table| table.classifier.find(pattern, flow.priority))
+            .and_then(|table| table.find(pattern, flow.priority))
             .inspect(|id| debug_assert!(self.rule(*id).is_some(), "tables name known rules"));
         let precedence = match replaced {
             Some(id) => self.rule(id).expect("tables name known rules").precedence,
@@ -257,15 +258,27 @@ impl Pipeline {
         if hands_on_counts {
             rule.counters = old.counters;
         }
-        if old.born > self.version {
+        let is_published = old.born <= self.version;
+        let stays = conjunctions::is_clause(&old.actions) == conjunctions::is_clause(&rule.actions);
+        if !is_published && stays {
             self.rewrite(id, rule, hands_on_counts);
             return Ok(());
         }
+        // A rule that no reader has seen may have the place of one that they see.
+        let former = match is_published {
+            true => Some(id),
+            false => self.unpublished().heirs.get(&id).copied(),
+        };
+        let handed_on = former.and_then(|former| self.end_mut(former));
+        let handed_on = handed_on.is_none_or(|end| end.hands_on_counts);
         self.remove(id);
         let successor = self.insert(index, rule, pattern)?;
-        let end = self.end_mut(id).expect("it dies, but is still there");
-        (end.successor, end.hands_on_counts) = (Some(successor), hands_on_counts);
-        self.unpublished().heirs.insert(successor, id);
+        if let Some(former) = former {
+            let end = self.end_mut(former).expect("it dies, but is still there");
+            end.successor = Some(successor);
+            end.hands_on_counts = handed_on && hands_on_counts;
+            self.unpublished().heirs.insert(successor, former);
+        }
         Ok(())
     }
 
@@ -303,8 +316,8 @@ impl Pipeline {
         if self.table(rule.table).is_none() {
             self.note(Done::Table(rule.table));
         }
-        let table = self.generation.table_or_new(rule.table, seed);
-        table.classifier.insert(pattern, rule.precedence, id, born);
+        let classifier = self.generation.classifier_for_new(&rule, seed);
+        classifier.insert(pattern, rule.precedence, id, born);
         self.rules[id.0 as usize] = Some(rule);
         self.living += 1;
         self.admit(id);
@@ -349,7 +362,7 @@ impl Pipeline {
         let rule = known.clone();
         check::actions(self, index, rule.table, actions)?;
         let table = self.table(rule.table).expect("a rule's table exists");
-        let pattern = table.classifier.pattern(id);
+        let pattern = table.pattern(id);
         let (value, mask) = pattern.expect("a rule is in its table");
         let rule = Rule {
             actions: actions.clone(),
@@ -374,10 +387,10 @@ impl Pipeline {
         let (open, published) = (self.open_version(), self.version);
         let rule = self.rules[id.0 as usize].as_mut().expect("the rule exists");
         rule.end = Some(End::at(open));
-        let (table, is_published) = (rule.table, rule.born <= published);
-        let table = self.generation.tables[table.index()].as_mut();
+        let is_published = rule.born <= published;
+        let table = self.generation.tables[rule.table.index()].as_mut();
         let table = table.expect("a rule's table exists");
-        table.classifier.remove(id, open);
+        table.classifier_of(&rule.actions).remove(id, open);
         self.living -= 1;
         self.dismiss(id);
         self.count_death(open);

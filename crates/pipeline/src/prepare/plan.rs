@@ -199,7 +199,7 @@ impl Pipeline {
         let found = plan.found.iter().flatten().skip(plan.part);
         for id in found.take(parts) {
             if let Some(table) = self.rule(*id).and_then(|rule| self.table(rule.table)) {
-                table.classifier.foresee_removal(*id);
+                table.foresee_removal(*id);
             }
         }
         for operation in plan
@@ -219,7 +219,7 @@ impl Pipeline {
                     mask: &mask,
                 };
                 let precedence = Precedence::new(flow.priority, self.next_age + 1);
-                table.classifier.foresee(pattern, precedence);
+                table.foresee(pattern, precedence);
             }
         }
     }
@@ -319,7 +319,7 @@ impl Pipeline {
         let (value, mask) = flow.matching.compile(self.layout());
         let table = self.table(flow.table)?;
         let shares_packets = |id: RuleId| {
-            let pattern = table.classifier.pattern(id);
+            let pattern = table.pattern(id);
             let (others_value, others_mask) = pattern.expect("a rule is in its table");
             let values = value.iter().zip(&others_value);
             let masks = mask.iter().zip(&others_mask);
@@ -359,8 +359,8 @@ impl Pipeline {
         let mut found = Vec::new();
         for table in tables.filter_map(|(_, table)| table.as_ref()) {
             match selector.strict_priority {
-                Some(priority) => found.extend(table.classifier.find(pattern, priority)),
-                None => table.classifier.find_within(pattern, &mut found),
+                Some(priority) => found.extend(table.find(pattern, priority)),
+                None => table.find_within(pattern, &mut found),
             }
         }
         if let Some((cookie, bits)) = selector.cookie {

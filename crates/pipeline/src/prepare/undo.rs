@@ -46,7 +46,7 @@ impl Pipeline {
         let is_grown = self.unpublished().former.is_some();
         if !is_grown {
             let tables = self.generation.tables.iter_mut().flatten();
-            tables.for_each(|table| table.classifier.abort(slice.version));
+            tables.for_each(|table| table.abort(slice.version));
         }
         for done in slice.done.into_iter().rev() {
             match done {

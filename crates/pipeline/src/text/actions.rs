@@ -7,12 +7,13 @@
 //! 1. Instructions come in OpenFlow's order, each once: actions, `clear_actions`,
 //!    `write_actions`, `write_metadata`, `goto_table` (OpenFlow 1.5.1, section 5.5). They
 //!    stand only in a rule's own list, never in a nested one or a bucket.
-//! 2. `drop` stands alone.
+//! 2. `drop` stands alone. Beside `conjunction` stands only `note`.
 //! 3. Lists nest at most [`MAX_NESTING`] deep.
 //! 4. Where the rule is known, an action on a field needs the field's prerequisite; in a
 //!    bucket the rule is not known. The old `mod_` actions are exempt, as in Open vSwitch: on
 //!    other packets they do nothing.
 
+mod conjunction;
 mod learn;
 mod links;
 mod send;
@@ -27,11 +28,10 @@ use super::intern::Interner;
 use super::line::{Line, Mark, Pair, excerpt};
 use super::shape::{Needs, Shape};
 use crate::action::{Action, Actions, Slice, Subfield};
-use crate::check::form::{MAX_NESTING, OUT_OF_ORDER, Owner};
+use crate::check::form::{BESIDE_CONJUNCTION, MAX_NESTING, OUT_OF_ORDER, Owner};
 
 /// Open vSwitch actions without a counterpart here.
-const MISSING: [&str; 7] = [
-    "conjunction",
+const MISSING: [&str; 6] = [
     "sample",
     "check_pkt_larger",
     "encap",
@@ -67,7 +67,7 @@ impl<'a> ActionReader<'a> {
         }
         let mut actions = Vec::with_capacity(4);
         let mut rank = 0;
-        let mut drop = None;
+        let (mut drop, mut conjunction, mut other) = (None, None, None);
         let mut pairs = line.pairs(text);
         while let Some(pair) = pairs.next()? {
             if is_word(pair.key, "drop") {
@@ -83,6 +83,14 @@ impl<'a> ActionReader<'a> {
                 return Err(line.syntax(pair.key, OUT_OF_ORDER));
             }
             rank = next;
+            match action {
+                Action::Conjunction { .. } => conjunction = Some(pair.key),
+                Action::Note(_) => {}
+                _ => other = Some(pair.key),
+            }
+            if let (Some(_), Some(other)) = (conjunction, other) {
+                return Err(line.syntax(other, BESIDE_CONJUNCTION));
+            }
             if let Some(shape) = &mut self.shape {
                 shape.apply(&action);
             }
@@ -113,6 +121,9 @@ impl<'a> ActionReader<'a> {
         }
         if let Some(action) = self.choose(word, pair)? {
             return Ok(action);
+        }
+        if word == "conjunction" {
+            return conjunction::read(line, pair);
         }
         if let Some(action) = self.track(word, pair, depth)? {
             return Ok(action);

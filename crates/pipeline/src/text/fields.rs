@@ -131,8 +131,8 @@ pub(super) fn is_missing(name: &str) -> bool {
         "tun_metadata", "tun_erspan_", "tun_gtpu_", "nsh_", "nshc", "NXM_NX_TUN_", "NXOXM_NSH_", "NXOXM_ET_", "ERICOXM_OF_ICMPV6_ND_", "OXM_OF_PBB_",
         "NXM_NX_COOKIE",
     ];
-    const NAMES: [&str; 25] = [
-        "conj_id", "NXM_NX_CONJ_ID", "pkt_mark", "NXM_NX_PKT_MARK", "dp_hash", "NXM_NX_DP_HASH",
+    const NAMES: [&str; 23] = [
+        "pkt_mark", "NXM_NX_PKT_MARK", "dp_hash", "NXM_NX_DP_HASH",
         "packet_type", "OXM_OF_PACKET_TYPE", "actset_output", "OXM_OF_ACTSET_OUTPUT",
         "ONFOXM_ET_ACTSET_OUTPUT", "skb_priority", "nsp", "nsi", "nd_reserved",
         "nd_options_type", "tun_ipv6_src", "tun_ipv6_dst", "tun_flags", "tun_ttl", "tun_tos",
@@ -220,7 +220,7 @@ use Needs::Nothing;
 
 /// The names of fields other than registers. The first name of a field is the one printed.
 #[rustfmt::skip]
-static NAMES: [Name; 62] = [
+static NAMES: [Name; 63] = [
     name(&["in_port"], &["NXM_OF_IN_PORT"], (16, whole!(f::IN_PORT, 16)), Port, Nothing, WRITE),
     name(&["in_port_oxm"], &["OXM_OF_IN_PORT"],
         (32, whole!(f::IN_PORT, 32)), Port, Nothing, WRITE),
@@ -254,6 +254,8 @@ static NAMES: [Name; 62] = [
         (16, whole!(f::CT_TP_SRC, 16)), Decimal, Needs::Ip, READ_MASKED),
     name(&["ct_tp_dst"], &["NXM_NX_CT_TP_DST"],
         (16, whole!(f::CT_TP_DST, 16)), Decimal, Needs::Ip, READ_MASKED),
+    name(&["conj_id"], &["NXM_NX_CONJ_ID"],
+        (32, whole!(f::CONJ_ID, 32)), Decimal, Nothing, READ),
     name(&["metadata"], &["OXM_OF_METADATA"],
         (64, whole!(f::METADATA, 64)), Hexadecimal, Nothing, WRITE_MASKED),
     name(&["eth_dst", "dl_dst"], &["NXM_OF_ETH_DST", "OXM_OF_ETH_DST"],

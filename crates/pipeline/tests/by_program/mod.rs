@@ -120,6 +120,7 @@ fn field() -> impl Strategy<Value = FieldId> {
         f::VLAN_TCI,
         f::REG0,
         f::METADATA,
+        f::CONJ_ID,
         f::IP_DST,
         f::IPV6_SRC,
         f::TP_DST,
@@ -387,6 +388,11 @@ pub(crate) fn action() -> impl Strategy<Value = Action> {
         Just(Action::Untrack),
         tracking(exec()).prop_map(|asked| Action::Track(Box::new(asked))),
         any::<Vec<u8>>().prop_map(|bytes| Action::Note(bytes.into())),
+        (0..3_u32, 0..4_u8, 1..4_u8).prop_map(|(id, clause, clauses)| Action::Conjunction {
+            id,
+            clause,
+            clauses
+        }),
         Just(Action::ClearActions),
         any::<(u64, u64)>().prop_map(|(value, mask)| Action::WriteMetadata { value, mask }),
         any::<(u64, u64)>().prop_map(|(value, mask)| Action::WriteMetadata {

@@ -174,7 +174,7 @@ fn action_set(told: &[thalweg_openflow::action::Action]) -> Result<Actions, Refu
 pub(super) fn check_fields(fields: &[(FieldId, u128)]) -> Result<(), Refusal> {
     use thalweg_packet::{Source, standard as f};
     let is_beside = |field: FieldId| match f::fields()[field.index()].source {
-        Source::Register => true,
+        Source::Register => field != f::CONJ_ID,
         Source::Intrinsic(_) => field != f::RECIRC_ID,
         _ => false,
     };

@@ -86,6 +86,24 @@ impl Bench {
         Bench::shaped(kind, shape, seed, config)
     }
 
+    /// The same with conjunctive matches.
+    pub(crate) fn conjoining(
+        kind: MaintainerKind,
+        is_broad: bool,
+        seed: u64,
+        config: Config,
+    ) -> Bench {
+        let shape = match is_broad {
+            true => RandomConfig::broad(),
+            false => RandomConfig::default(),
+        };
+        let shape = RandomConfig {
+            conjoins: true,
+            ..shape
+        };
+        Bench::shaped(kind, shape, seed, config)
+    }
+
     fn shaped(
         kind: MaintainerKind,
         mut shape: RandomConfig,

@@ -55,7 +55,9 @@ pub(crate) fn another_meter(random: &mut Pcg64Mcg, drops: bool) -> Change {
 /// Lets some of the rules that a change adds measure packets.
 pub(crate) fn metered(random: &mut Pcg64Mcg, mut change: Change) -> Change {
     for operation in &mut change.operations {
+        let is_clause = |action: &Action| matches!(action, Action::Conjunction { .. });
         if let Operation::Add(flow) = operation
+            && !flow.actions.iter().any(is_clause)
             && random.random_ratio(1, 4)
         {
             measure(random, flow);

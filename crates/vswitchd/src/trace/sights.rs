@@ -15,6 +15,9 @@ use super::names::TraceNames;
 use super::nodes::{NodeKind, Nodes};
 use crate::datapath_text::FieldBits;
 
+/// What is said of a `conjunction` that is executed.
+const IDLE_CONJUNCTION: &str = "executing no-op conjunction action";
+
 /// Said of a resubmit with the tuple of a connection that there is not.
 const NO_TUPLE: &str = "resubmit(ct) with non-tracked or non-IP packet!";
 
@@ -282,8 +285,12 @@ impl<'a> Narrator<'a> {
         )
     }
 
-    /// A rule that the packet teaches.
-    fn taught(&self, flow: &Flow) -> String {
+    /// A rule that the packet teaches, if there is a packet.
+    fn taught(&self, flow: &Flow) -> (NodeKind, String) {
+        if !self.has_packet {
+            let text = "suppressing side effects, so learn action ignored";
+            return (NodeKind::Warning, text.to_owned());
+        }
         // Ports have no names here, as in Open vSwitch.
         let ports = PortSpelling::numbers(self.pipeline);
         let mut text = format!("table={}", flow.table.number());
@@ -305,7 +312,7 @@ impl<'a> Narrator<'a> {
             text += " send_flow_rem";
         }
         let actions = print_actions(&flow.actions, &flow.matching, ports);
-        text + " actions=" + &actions
+        (NodeKind::Detail, text + " actions=" + &actions)
     }
 
     fn dead_bucket(&self, bucket: &Bucket) -> String {
@@ -395,15 +402,12 @@ impl Observer for Narrator<'_> {
                 self.failure = Some(bound);
                 (NodeKind::Error, said_of(bound))
             }
-            Sight::Teaches(flow) if self.has_packet => (NodeKind::Detail, self.taught(flow)),
-            Sight::Teaches(_) => (
-                NodeKind::Warning,
-                "suppressing side effects, so learn action ignored".to_owned(),
-            ),
+            Sight::Teaches(flow) => self.taught(flow),
             Sight::EmptyList => (NodeKind::Action, "drop".to_owned()),
             Sight::ActionSetIs(set) => (NodeKind::Detail, self.action_set("is", set, fields)),
             Sight::ActionSetWas(set) => (NodeKind::Detail, self.action_set("was", set, fields)),
             Sight::Written(bits) => (NodeKind::Detail, self.written(bits, fields)),
+            Sight::IdleConjunction => (NodeKind::Error, IDLE_CONJUNCTION.to_owned()),
             Sight::EmptyStack => (NodeKind::Error, "stack underflow".into()),
             Sight::NotWritten(_) if self.field_set.is_empty() => return,
             Sight::NotWritten(_) => {
@@ -455,18 +459,18 @@ impl Observer for Narrator<'_> {
             Sight::TtlExpired { of_label: true } => {
                 (NodeKind::Warning, "MPLS decrement TTL exception".to_owned())
             }
-            Sight::TtlExpired { of_label: false } => {
-                let version = if fields.get(f::ETH_TYPE) == 0x0800 {
-                    4
-                } else {
-                    6
-                };
-                let text = format!("IPv{version} decrement TTL exception");
-                (NodeKind::Warning, text)
-            }
+            Sight::TtlExpired { of_label: false } => (NodeKind::Warning, ttl_expired(fields)),
         };
         self.nodes.say(nesting, kind, text);
     }
+}
+
+fn ttl_expired(fields: SeenFields<'_>) -> String {
+    let version = match fields.get(f::ETH_TYPE) {
+        0x0800 => 4,
+        _ => 6,
+    };
+    format!("IPv{version} decrement TTL exception")
 }
 
 /// What the spelling of actions depends on.

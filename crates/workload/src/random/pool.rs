@@ -5,6 +5,7 @@
 
 use rand::Rng;
 
+use super::conjunctions::IDS;
 use crate::field::Field;
 use crate::seed::{Random, pick};
 
@@ -63,6 +64,7 @@ pub(super) const ZONES: [u16; 3] = [0, 1, 2];
 pub(super) fn draw_value(random: &mut Random, field: Field, ports: u32) -> u128 {
     match field {
         Field::InPort => random.random_range(1..=ports).into(),
+        Field::ConjId => (*pick(random, &IDS)).into(),
         Field::Metadata | Field::Register(_) => (*pick(random, &REGISTER)).into(),
         Field::EthSrc | Field::EthDst | Field::NdSll | Field::NdTll => {
             (*pick(random, &ETHERNET)).into()

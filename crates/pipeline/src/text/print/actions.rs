@@ -175,6 +175,11 @@ fn control(out: Out<'_, '_>, action: &Action, context: Context<'_>) -> fmt::Resu
         Action::Note(bytes) => {
             write!(out, "note:{}", dotted(bytes))
         }
+        Action::Conjunction {
+            id,
+            clause,
+            clauses,
+        } => write!(out, "conjunction({id},{clause}/{clauses})"),
         Action::Multipath(choice) => multipath(out, choice, context),
         Action::Bundle(choice) => bundle(out, choice, context),
         Action::DebugRecirculation => out.write_str("debug_recirc"),

@@ -35,8 +35,9 @@ pub fn print_match(matching: &Match, ports: PortSpelling<'_>) -> String {
 
 /// The fields in Open vSwitch's print order; the word for EtherType and protocol follows the
 /// first.
-const ORDER: [FieldId; 48] = [
+const ORDER: [FieldId; 49] = [
     f::RECIRC_ID,
+    f::CONJ_ID,
     f::CT_STATE,
     f::CT_ZONE,
     f::CT_MARK,
@@ -87,7 +88,7 @@ const ORDER: [FieldId; 48] = [
 ];
 
 /// How many fields of [`ORDER`] come before the packet's type.
-const BEFORE_TYPE: usize = 12;
+const BEFORE_TYPE: usize = 13;
 
 /// Writes every condition, followed by a comma; `after_recirculation` stands where Open
 /// vSwitch prints the packet's type.

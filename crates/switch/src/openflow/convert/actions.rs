@@ -205,6 +205,15 @@ impl Reader {
             }),
             Of::OutputTruncated { port, max_length } => truncated(*port, *max_length)?,
             Of::Note(bytes) => Action::Note(bytes[..].into()),
+            Of::Conjunction {
+                id,
+                clause,
+                clauses,
+            } => Action::Conjunction {
+                id: *id,
+                clause: *clause + 1,
+                clauses: *clauses,
+            },
             Of::Exit => Action::Exit,
             other => return simple_write(other).map(Some),
         }))

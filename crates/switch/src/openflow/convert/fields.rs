@@ -36,8 +36,9 @@ type Row = (of::FieldId, Piece);
 /// The fields that are one run of bits; where several of OpenFlow's are the same bits, the
 /// first that the packet has is the one to print.
 #[rustfmt::skip]
-static ROWS: [Row; 59] = [
+static ROWS: [Row; 60] = [
     (of::FieldId::RECIRC_ID, piece(f::RECIRC_ID, 0, 0, 32)),
+    (of::FieldId::CONJ_ID, piece(f::CONJ_ID, 0, 0, 32)),
     (of::FieldId::TUN_ID, piece(f::TUN_ID, 0, 0, 64)),
     (of::FieldId::TUN_SRC, piece(f::TUN_SRC, 0, 0, 32)),
     (of::FieldId::TUN_DST, piece(f::TUN_DST, 0, 0, 32)),

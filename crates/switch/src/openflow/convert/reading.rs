@@ -155,6 +155,15 @@ fn tell(action: &Action, shape: &mut Shape) -> of_action::Action {
         },
         Action::Clone(nested) => Of::Clone(list(nested, &mut shape.clone())),
         Action::Note(bytes) => Of::Note(Bytes::copy_from_slice(bytes)),
+        Action::Conjunction {
+            id,
+            clause,
+            clauses,
+        } => Of::Conjunction {
+            id: *id,
+            clause: clause - 1,
+            clauses: *clauses,
+        },
         Action::Exit => Of::Exit,
         Action::SetQueue(queue) => Of::SetQueue(*queue),
         Action::PopQueue => Of::PopQueue,
