@@ -17,11 +17,11 @@ mod namespace;
 mod program;
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use namespace::{Namespace, eventually};
 use program::{Ended, Program, TIMEOUT};
@@ -144,6 +144,20 @@ fn transfer(hosts: &Hosts, bytes: usize, in_the_middle: impl FnOnce()) {
     transfer_to(hosts, "10.0.10.2:5001", bytes, in_the_middle);
 }
 
+/// Listens at an address. A child that another test forks holds the last listener there until it
+/// runs its program.
+fn listen(address: SocketAddr) -> TcpListener {
+    let end = Instant::now() + TIMEOUT;
+    loop {
+        match TcpListener::bind(address) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            bound => return bound.unwrap(),
+        }
+    }
+}
+
 /// The same to another address, which must lead to the right host; returns where the right host
 /// sees the connection come from.
 fn transfer_to(
@@ -156,7 +170,7 @@ fn transfer_to(
         .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
         .collect();
     let target: SocketAddr = "10.0.10.2:5001".parse().unwrap();
-    let listener = hosts.right.enter(|| TcpListener::bind(target).unwrap());
+    let listener = hosts.right.enter(|| listen(target));
     let target: SocketAddr = address.parse().unwrap();
     std::thread::scope(|scope| {
         let sender = scope.spawn(|| {

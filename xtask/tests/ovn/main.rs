@@ -15,7 +15,10 @@ use std::path::PathBuf;
 use comparable::comparable;
 use thalweg_packet::{Instant, PortId};
 use thalweg_pipeline::text::{Parser, parse_groups, parse_rules};
-use thalweg_pipeline::{BridgeId, Change, Config, Operation, Pipeline, PortState};
+use thalweg_pipeline::{
+    BridgeId, Change, Config, MeterId, Operation, Pipeline, PortState, RateBand, RateMeter,
+    RateUnit,
+};
 use thalweg_vswitchd::trace::{FrozenTrace, TraceCommand, TraceNames, trace};
 use xtask::ovs::DummySwitch;
 
@@ -148,8 +151,39 @@ fn without_masks(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Thalweg with the rules and groups.
-fn ours(rules: &[String], groups: &[String]) -> Pipeline {
+/// The meters of a dump, as `ovs-ofctl add-meter` takes them.
+fn meters(dump: &str) -> Vec<String> {
+    let meters = dump.split("meter=").skip(1);
+    meters
+        .map(|meter| {
+            let words: Vec<&str> = meter.split_whitespace().collect();
+            format!("meter={}", words.join(",").replace("bands=,", "bands="))
+        })
+        .collect()
+}
+
+/// A meter in `kbps` with one band, as `ovs-ofctl add-meter` takes it.
+fn meter(text: &str) -> Operation {
+    let number = |name: &str| -> Option<u32> {
+        let value = text.split(',').find_map(|part| part.strip_prefix(name));
+        value?.parse().ok()
+    };
+    let rate = number("rate=").expect("it has a rate");
+    Operation::SetMeter(RateMeter {
+        id: MeterId(number("meter=").expect("it has a number").into()),
+        unit: RateUnit::Kilobits,
+        bands: [RateBand {
+            rate,
+            burst: number("burst_size=").unwrap_or(rate),
+        }]
+        .into(),
+        has_burst: text.contains(",burst,"),
+        has_statistics: true,
+    })
+}
+
+/// Thalweg with the rules, groups and meters.
+fn ours(rules: &[String], groups: &[String], meters: &[String]) -> Pipeline {
     let mut ours = Pipeline::new(Config::default());
     let port = |number| {
         let state = PortState {
@@ -163,6 +197,7 @@ fn ours(rules: &[String], groups: &[String]) -> Pipeline {
     for group in parse_groups("groups", &groups.join("\n")).expect("they were read") {
         operations.push(Operation::SetGroup(group));
     }
+    operations.extend(meters.iter().map(|text| meter(text)));
     let change = parse_rules("rules", &rules.join("\n")).expect("they were read");
     operations.extend(change.into_change().operations);
     let applied = ours.apply(&Change { operations }, Instant::ZERO);
@@ -170,7 +205,10 @@ fn ours(rules: &[String], groups: &[String]) -> Pipeline {
     ours
 }
 
-fn compare(flows: &str, groups: &str, (least, least_tracked): (usize, usize)) {
+fn compare(
+    (flows, groups, meters): (&str, &str, &[String]),
+    (least, least_tracked): (usize, usize),
+) {
     let dump = read(flows);
     let rules = readable(&dump);
     assert!(rules.len() >= least, "{} of {least} lines", rules.len());
@@ -189,10 +227,14 @@ fn compare(flows: &str, groups: &str, (least, least_tracked): (usize, usize)) {
     theirs
         .load_groups(&file("groups", &groups))
         .expect("it takes the groups");
+    for meter in meters {
+        let added = theirs.command_on("br0", "OpenFlow15", "add-meter", &[meter]);
+        added.expect("it takes the meters");
+    }
     theirs
         .load_rules(&file("rules", &rules))
         .expect("it takes the rules");
-    let ours = ours(&rules, &groups);
+    let ours = ours(&rules, &groups, meters);
     let (mut differences, mut tracked, mut chosen) = (Vec::new(), 0, 0);
     for packet in packets(&dump) {
         for states in STATES {
@@ -231,10 +273,13 @@ fn compare(flows: &str, groups: &str, (least, least_tracked): (usize, usize)) {
 
 #[test]
 fn a_switch_of_ovn_traces_alike() {
-    compare("ovn.dump", "ovn-groups.dump", (622, 6));
+    compare(("ovn.dump", "ovn-groups.dump", &[]), (624, 6));
 }
 
 #[test]
 fn a_richer_switch_of_ovn_traces_alike() {
-    compare("ovn-rich.dump", "ovn-rich-groups.dump", (550, 50));
+    let meters = meters(&read("ovn-rich-meters.dump"));
+    assert_eq!(meters.len(), 2, "{meters:?}");
+    let files = ("ovn-rich.dump", "ovn-rich-groups.dump", &meters[..]);
+    compare(files, (600, 50));
 }
