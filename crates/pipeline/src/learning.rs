@@ -14,10 +14,11 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use thalweg_classifier::{RuleId, Version};
+use thalweg_classifier::RuleId;
 use thalweg_packet::{PortId, standard as f};
 
 use crate::action::{Action, Output, Slice, Subfield, TableId, Write};
+use crate::change::{Selector, Target};
 use crate::flow::Flow;
 use crate::matching::Match;
 use crate::pipeline::Pipeline;
@@ -214,10 +215,20 @@ impl LearnedRule {
     /// A rule; its hashes are salted by `seed`.
     pub fn new(flow: Flow, limit: u32, seed: u64) -> LearnedRule {
         LearnedRule {
-            place_hash: hash((seed, flow.table, flow.priority, &flow.matching)),
+            place_hash: place_hash(&flow, seed),
             whole_hash: hash((seed, &flow, limit)),
             flow,
             limit,
+        }
+    }
+
+    /// The rule in its place, if there is one.
+    pub fn selector(&self) -> Selector {
+        Selector {
+            table: Some(self.flow.table),
+            matching: self.flow.matching.clone(),
+            strict_priority: Some(self.flow.priority),
+            ..Selector::default()
         }
     }
 }
@@ -229,17 +240,15 @@ fn hash(what: impl Hash) -> u64 {
 /// A table of a bridge, and a cookie.
 pub type LearnedCookie = (TableId, u64);
 
-/// A rule among those of one table: its priority and its conditions.
-type Place = (u16, Match);
-
 /// The rules of each cookie that a bounded `learn` counts, those on their way included.
 #[derive(Debug, Default)]
 pub struct LearnedCounts {
-    counted: Mutex<HashMap<LearnedCookie, HashSet<Place>>>,
+    /// The places of the rules, as [`LearnedRule::place_hash`].
+    counted: Mutex<HashMap<LearnedCookie, HashSet<u64>>>,
 }
 
 impl LearnedCounts {
-    fn counted(&self) -> MutexGuard<'_, HashMap<LearnedCookie, HashSet<Place>>> {
+    fn counted(&self) -> MutexGuard<'_, HashMap<LearnedCookie, HashSet<u64>>> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -255,34 +264,63 @@ impl LearnedCounts {
             return false;
         }
         let places = counted.entry(key).or_default();
-        let place = (flow.priority, flow.matching.clone());
-        if places.contains(&place) {
+        if places.contains(&rule.place_hash) {
             return true;
         }
         let has_room = places.len() < rule.limit as usize;
         if has_room {
-            places.insert(place);
+            places.insert(rule.place_hash);
         }
         has_room
     }
 
-    /// Makes room again for a rule that was not added.
-    pub fn withdraw(&self, rule: &LearnedRule) {
+    /// Makes room again for a rule that was not told or not added, unless it is there: then another
+    /// lesson about it was. No change can be published meanwhile.
+    pub fn withdraw(&self, pipeline: &Pipeline, rule: &LearnedRule) {
         let flow = &rule.flow;
-        if rule.limit != 0
+        if rule.limit == 0 {
+            return;
+        }
+        let found = pipeline.rules_selected(&rule.selector(), &Target::default());
+        let is_there = |id: &RuleId| {
+            let rule = pipeline.rule(*id);
+            rule.is_some_and(|rule| rule.cookie == flow.cookie)
+        };
+        if !found.iter().any(is_there)
             && let Some(places) = self.counted().get_mut(&(flow.table, flow.cookie))
         {
-            places.remove(&(flow.priority, flow.matching.clone()));
+            places.remove(&rule.place_hash);
         }
     }
 
-    /// Follows a change of the pipeline, which still knows the rules that it removed.
+    /// Follows a change of the pipeline, which still knows the rules that it removed. Workers wait
+    /// for what the change has removed and added, not for the look at all rules that new bounds
+    /// take.
     pub fn follow(&self, pipeline: &Pipeline, delta: &Delta) {
+        let mut new: HashMap<LearnedCookie, HashSet<u64>> = HashMap::new();
+        let bounded = bounded(pipeline, &delta.inserted);
+        if !bounded.is_empty() {
+            let counted = self.counted();
+            let cookies = bounded.iter().map(|of| (of.table, of.cookie));
+            new.extend(
+                cookies
+                    .filter(|cookie| !counted.contains_key(cookie))
+                    .map(|cookie| (cookie, HashSet::new())),
+            );
+        }
+        if !new.is_empty() {
+            for (id, rule) in pipeline.rules(delta.version) {
+                if let Some(places) = new.get_mut(&(rule.table, rule.cookie)) {
+                    places.extend(place_of(pipeline, id));
+                }
+            }
+        }
         let mut counted = self.counted();
-        for learning in bounded(pipeline, &delta.inserted) {
-            let key = (learning.table, learning.cookie);
-            if !counted.contains_key(&key) && counted.len() < MAX_COUNTED {
-                counted.insert(key, places(pipeline, key, delta.version));
+        for (cookie, places) in new {
+            // A worker may have admitted one meanwhile.
+            let is_known = counted.contains_key(&cookie);
+            if is_known || counted.len() < MAX_COUNTED {
+                counted.entry(cookie).or_default().extend(places);
             }
         }
         if counted.is_empty() {
@@ -291,8 +329,7 @@ impl LearnedCounts {
         let mut note = |id: RuleId, is_there: bool| {
             let rule = pipeline.rule(id);
             let places = rule.and_then(|rule| counted.get_mut(&(rule.table, rule.cookie)));
-            if let (Some(places), Some(flow)) = (places, pipeline.flow_of(id)) {
-                let place = (flow.priority, flow.matching);
+            if let (Some(places), Some(place)) = (places, place_of(pipeline, id)) {
                 match is_there {
                     true => places.insert(place),
                     false => places.remove(&place),
@@ -305,12 +342,14 @@ impl LearnedCounts {
     }
 }
 
-/// The rules of a table that have a cookie.
-fn places(pipeline: &Pipeline, (table, cookie): LearnedCookie, version: Version) -> HashSet<Place> {
-    let rules = pipeline.rules(version);
-    let such = rules.filter(|(_, rule)| rule.table == table && rule.cookie == cookie);
-    such.filter_map(|(id, rule)| Some((rule.precedence.priority(), pipeline.match_of(id)?)))
-        .collect()
+/// The hash of a rule's place.
+fn place_of(pipeline: &Pipeline, id: RuleId) -> Option<u64> {
+    let flow = pipeline.flow_of(id)?;
+    Some(place_hash(&flow, pipeline.seed()))
+}
+
+fn place_hash(flow: &Flow, seed: u64) -> u64 {
+    hash((seed, flow.table, flow.priority, &flow.matching))
 }
 
 /// What rules learn within a bound.

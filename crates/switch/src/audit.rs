@@ -94,8 +94,8 @@ impl Audit {
     }
 
     /// Makes room again for a rule that was refused.
-    pub(crate) fn withdraw(&self, rule: &LearnedRule) {
-        self.learned.withdraw(rule);
+    pub(crate) fn withdraw(&self, pipeline: &Pipeline, rule: &LearnedRule) {
+        self.learned.withdraw(pipeline, rule);
     }
 
     /// Fills the buckets of meters that were added or modified, as publication did.

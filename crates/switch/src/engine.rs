@@ -343,10 +343,11 @@ impl Engine {
             counters.refused += u64::from(!is_learned);
             refused.extend((!is_learned).then_some(rule));
         }
+        let pipeline = self.pipeline.read();
         for rule in refused {
-            self.outbox.learned.withdraw(&rule);
+            self.outbox.learned.withdraw(&pipeline, &rule);
             if let Some(audit) = &self.audit {
-                audit.withdraw(&rule);
+                audit.withdraw(&pipeline, &rule);
             }
         }
     }
@@ -375,7 +376,7 @@ impl Engine {
             _ => Work::default(),
         };
         let delta = Arc::unwrap_or_clone(delta);
-        self.forget_learned(now)?;
+        self.forget_learned(now);
         // Before the first packet there is no work to interleave with.
         if self.place == LongWork::Inline || self.bursts == 0 {
             self.train();
@@ -385,13 +386,10 @@ impl Engine {
 
     /// Ends the rules whose last learner went with the last change. A caller that follows changes
     /// in slices does this once the change is acknowledged.
-    ///
-    /// # Errors
-    /// None in practice: rules can always be deleted.
-    pub fn forget_learned(&mut self, now: Instant) -> Result<(), ChangeError> {
-        match self.forgotten.take() {
-            Some(change) => self.apply(&change, now).map(|_| ()),
-            None => Ok(()),
+    pub fn forget_learned(&mut self, now: Instant) {
+        if let Some(change) = self.forgotten.take() {
+            self.apply(&change, now)
+                .expect("rules can always be deleted");
         }
     }
 
@@ -496,7 +494,10 @@ impl Engine {
         if let Some(audit) = &self.audit {
             audit.follow(pipeline, &delta);
         }
-        self.forgotten = self.upkeep.lessons.follow(pipeline, &delta);
+        if let Some(more) = self.upkeep.lessons.follow(pipeline, &delta) {
+            let forgotten = self.forgotten.get_or_insert_default();
+            forgotten.operations.extend(more.operations);
+        }
         let index = self.datapath.index().filter(|_| !delta.has_new_layout);
         let findings = index.map(|index| index.search(&self.pipeline(), &delta).into());
         self.datapath.begin(delta.clone(), findings);

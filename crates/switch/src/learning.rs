@@ -10,8 +10,10 @@
 //! 1. Of two lessons about one rule, the later counts.
 //! 2. Rules that wait are bounded by [`MAX_TAUGHT`]. What does not fit, and what the pipeline
 //!    refuses, is counted; the next packet teaches it again.
+//! 3. Rules that end with their learners may be the last learners of others. One change ends them
+//!    all, found by one look at all rules, so that a chain of them costs no more than its rules.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use thalweg_pipeline::{
@@ -95,33 +97,83 @@ impl Lessons {
     /// Follows a change, whose removed rules the pipeline still knows. Returns the change that ends
     /// the rules whose last learner is gone, if there are any.
     pub(crate) fn follow(&mut self, pipeline: &Pipeline, delta: &Delta) -> Option<Change> {
-        let cookies = |rules: &[RuleId]| {
-            let mut found = Vec::new();
-            for rule in rules.iter().filter_map(|id| pipeline.rule(*id)) {
-                each_learning(&rule.actions, &mut |learning| {
-                    if learning.deletes_learned {
-                        found.push((learning.table, learning.cookie));
+        for id in &delta.inserted {
+            each_deleting(pipeline, *id, |cookie| {
+                *self.learners.entry(cookie).or_default() += 1;
+            });
+        }
+        let mut dead = Vec::new();
+        for id in &delta.removed {
+            each_deleting(pipeline, *id, |cookie| {
+                if let Some(learners) = self.learners.get_mut(&cookie) {
+                    *learners -= 1;
+                    if *learners == 0 {
+                        self.learners.remove(&cookie);
+                        dead.push(cookie);
+                    }
+                }
+            });
+        }
+        let ended = match dead.is_empty() {
+            true => return None,
+            false => self.ended_with(pipeline, dead),
+        };
+        let flows = ended.into_iter().filter_map(|id| pipeline.flow_of(id));
+        let operations = flows.map(|flow| {
+            Operation::Delete(Selector {
+                table: Some(flow.table),
+                matching: flow.matching,
+                strict_priority: Some(flow.priority),
+                ..Selector::default()
+            })
+        });
+        let operations: Vec<Operation> = operations.collect();
+        (!operations.is_empty()).then_some(Change { operations })
+    }
+
+    /// The rules of dead cookies, and of the cookies that die with these (invariant 3).
+    fn ended_with(&mut self, pipeline: &Pipeline, mut dead: Vec<LearnedCookie>) -> Vec<RuleId> {
+        let mut mortal: HashMap<LearnedCookie, Vec<RuleId>> = HashMap::new();
+        let doomed: HashSet<LearnedCookie> = dead.iter().copied().collect();
+        let is_mortal = |cookie| self.learners.contains_key(&cookie) || doomed.contains(&cookie);
+        for (id, rule) in pipeline.rules(pipeline.version()) {
+            let cookie = (rule.table, rule.cookie);
+            if is_mortal(cookie) {
+                mortal.entry(cookie).or_default().push(id);
+            }
+        }
+        let mut left = self.learners.clone();
+        let mut ended = Vec::new();
+        while let Some(cookie) = dead.pop() {
+            let Some(rules) = mortal.remove(&cookie) else {
+                continue;
+            };
+            self.counters.forgotten += 1;
+            for id in &rules {
+                each_deleting(pipeline, *id, |cookie| {
+                    if let Some(learners) = left.get_mut(&cookie) {
+                        *learners -= 1;
+                        if *learners == 0 {
+                            dead.push(cookie);
+                        }
                     }
                 });
             }
-            found
-        };
-        for cookie in cookies(&delta.inserted) {
-            *self.learners.entry(cookie).or_default() += 1;
+            ended.extend(rules);
         }
-        let mut operations = Vec::new();
-        for cookie in cookies(&delta.removed) {
-            let Some(learners) = self.learners.get_mut(&cookie) else {
-                continue;
-            };
-            *learners -= 1;
-            if *learners == 0 {
-                self.learners.remove(&cookie);
-                operations.extend(ending(pipeline, cookie));
+        ended.sort_unstable();
+        ended
+    }
+}
+
+/// Calls `see` with the table and the cookie of each `learn` of a rule that has `delete_learned`.
+fn each_deleting(pipeline: &Pipeline, id: RuleId, mut see: impl FnMut(LearnedCookie)) {
+    if let Some(rule) = pipeline.rule(id) {
+        each_learning(&rule.actions, &mut |learning| {
+            if learning.deletes_learned {
+                see((learning.table, learning.cookie));
             }
-        }
-        self.counters.forgotten += operations.len() as u64;
-        (!operations.is_empty()).then_some(Change { operations })
+        });
     }
 }
 
@@ -129,7 +181,7 @@ impl Switch {
     /// Takes in rules that packets have taught.
     pub(crate) fn take_lessons(&mut self, taught: Vec<Arc<LearnedRule>>) {
         for rule in self.upkeep.lessons.take_in(taught) {
-            self.shared.learned.withdraw(&rule);
+            self.shared.learned.withdraw(&self.pipeline(), &rule);
         }
     }
 
@@ -174,7 +226,7 @@ impl Switch {
                         true => counters.learned += 1,
                         false => {
                             counters.refused += 1;
-                            shared.learned.withdraw(&rule);
+                            shared.learned.withdraw(&shared.pipeline.read(), &rule);
                         }
                     }
                 }
@@ -205,30 +257,9 @@ impl Switch {
     }
 }
 
-/// The operation that ends the rules with a table and cookie, if there are any.
-fn ending(pipeline: &Pipeline, (table, cookie): LearnedCookie) -> Option<Operation> {
-    let selector = Selector {
-        table: Some(table),
-        cookie: Some((cookie, u64::MAX)),
-        ..Selector::default()
-    };
-    let found = pipeline.rules_selected(&selector, &Target::default());
-    (!found.is_empty()).then_some(Operation::Delete(selector))
-}
-
-/// The rule that a lesson is about.
-fn selector(rule: &LearnedRule) -> Selector {
-    Selector {
-        table: Some(rule.flow.table),
-        matching: rule.flow.matching.clone(),
-        strict_priority: Some(rule.flow.priority),
-        ..Selector::default()
-    }
-}
-
 /// The rule, if it is there as it was taught. A change keeps timeouts, so they are not compared.
 fn existing(pipeline: &Pipeline, taught: &LearnedRule) -> Option<RuleId> {
-    let found = pipeline.rules_selected(&selector(taught), &Target::default());
+    let found = pipeline.rules_selected(&taught.selector(), &Target::default());
     let id = found.first().copied()?;
     let rule = pipeline.rule(id)?;
     let is_same = rule.cookie == taught.flow.cookie && *rule.actions == *taught.flow.actions;
@@ -238,7 +269,7 @@ fn existing(pipeline: &Pipeline, taught: &LearnedRule) -> Option<RuleId> {
 /// Adds the rule, or changes the one in its place as a strict modification does.
 fn operation(rule: &LearnedRule) -> Operation {
     Operation::Revise(Box::new(Revision {
-        selector: selector(rule),
+        selector: rule.selector(),
         actions: rule.flow.actions.clone(),
         cookie: Some(rule.flow.cookie),
         max_length: 0,

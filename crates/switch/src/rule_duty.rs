@@ -322,8 +322,9 @@ impl RuleDuty {
         {
             self.counters.lessons_refused += refused.len() as u64;
             self.recent_rules.forget_all();
+            let pipeline = self.shared.pipeline.read();
             for rule in refused {
-                self.shared.learned.withdraw(&rule);
+                self.shared.learned.withdraw(&pipeline, &rule);
             }
         }
     }

@@ -151,6 +151,37 @@ fn rules_go_with_the_last_that_learns_them() {
     assert_eq!(counters(&lab).forgotten, 2);
 }
 
+/// One change, however long the chain: a controller could else make the switch run out of stack.
+#[test]
+fn a_long_chain_of_learners_ends_at_once() {
+    let rules: String = (0..20_000)
+        .map(|number| {
+            let next = number + 1;
+            format!(
+                "table=1,cookie={number:#x},reg1={number},\
+                 actions=learn(table=1,delete_learned,cookie={next:#x})\n"
+            )
+        })
+        .collect();
+    let mut lab = lab(&rules);
+    lab.change("delete table=1,reg1=1");
+    assert_eq!(learned(&mut lab, "1").len(), 1);
+    assert_eq!(counters(&lab).forgotten, 19_998);
+}
+
+/// Rules that keep each other are as in Open vSwitch: they stay.
+#[test]
+fn learners_in_a_circle_keep_each_other() {
+    let rules = "table=1,cookie=0x1,reg1=1,actions=learn(table=1,delete_learned,cookie=0x2)\n\
+                 table=1,cookie=0x2,reg1=2,actions=learn(table=1,delete_learned,cookie=0x1)\n\
+                 table=0,actions=learn(table=1,delete_learned,cookie=0x1)\n";
+    let mut lab = lab(rules);
+    lab.change("delete table=0");
+    assert_eq!(learned(&mut lab, "1").len(), 2);
+    lab.change("delete table=1,reg1=1");
+    assert_eq!(learned(&mut lab, "1").len(), 0);
+}
+
 #[test]
 fn timeouts_are_shorter_once_tcp_ends() {
     let rules = "priority=5,tcp,idle_timeout=60,actions=fin_timeout(idle_timeout=5,\
