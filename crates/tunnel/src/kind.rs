@@ -21,6 +21,17 @@ pub enum TunnelKind {
 }
 
 impl TunnelKind {
+    /// All kinds.
+    pub const ALL: [TunnelKind; 7] = [
+        TunnelKind::Vxlan(VxlanFlavour::Plain),
+        TunnelKind::Vxlan(VxlanFlavour::GroupPolicy),
+        TunnelKind::Vxlan(VxlanFlavour::GenericProtocol),
+        TunnelKind::Geneve,
+        TunnelKind::Gre,
+        TunnelKind::Erspan,
+        TunnelKind::Gtpu,
+    ];
+
     /// The IP protocol that carries the tunnel's header.
     pub const fn protocol(self) -> IpProtocol {
         match self {

@@ -19,16 +19,6 @@ use thalweg_tunnel::{
     decapsulate_frame, decapsulate_ip, decapsulate_payload, five_tuple_hash,
 };
 
-const KINDS: [TunnelKind; 7] = [
-    TunnelKind::Vxlan(VxlanFlavour::Plain),
-    TunnelKind::Vxlan(VxlanFlavour::GroupPolicy),
-    TunnelKind::Vxlan(VxlanFlavour::GenericProtocol),
-    TunnelKind::Geneve,
-    TunnelKind::Gre,
-    TunnelKind::Erspan,
-    TunnelKind::Gtpu,
-];
-
 const LINK: LinkAddresses = LinkAddresses {
     source: MacAddress([2; 6]),
     destination: MacAddress([4; 6]),
@@ -39,7 +29,7 @@ pub fn run(input: &[u8]) {
     let [first, frame @ ..] = input else {
         return;
     };
-    let kind = KINDS[usize::from(first & 0x7f) % KINDS.len()];
+    let kind = TunnelKind::ALL[usize::from(first & 0x7f) % TunnelKind::ALL.len()];
     let mut frame = frame.to_vec();
     if first & 0x80 != 0 {
         repair(&mut frame);

@@ -54,6 +54,13 @@ pub(crate) struct Bench {
     pub(crate) compared: u64,
 }
 
+fn shape(is_broad: bool) -> RandomConfig {
+    match is_broad {
+        true => RandomConfig::broad(),
+        false => RandomConfig::default(),
+    }
+}
+
 impl Bench {
     pub(crate) fn new(kind: MaintainerKind, is_broad: bool, seed: u64) -> Bench {
         Bench::with(kind, is_broad, seed, Config::default())
@@ -61,11 +68,7 @@ impl Bench {
 
     /// The same, with the given limits where this does not set them.
     pub(crate) fn with(kind: MaintainerKind, is_broad: bool, seed: u64, config: Config) -> Bench {
-        let shape = match is_broad {
-            true => RandomConfig::broad(),
-            false => RandomConfig::default(),
-        };
-        Bench::shaped(kind, shape, seed, config)
+        Bench::shaped(kind, shape(is_broad), seed, config)
     }
 
     /// The same with rules that track connections, and packets that belong to some.
@@ -75,13 +78,9 @@ impl Bench {
         seed: u64,
         config: Config,
     ) -> Bench {
-        let shape = match is_broad {
-            true => RandomConfig::broad(),
-            false => RandomConfig::default(),
-        };
         let shape = RandomConfig {
             tracks: true,
-            ..shape
+            ..shape(is_broad)
         };
         Bench::shaped(kind, shape, seed, config)
     }
@@ -93,13 +92,9 @@ impl Bench {
         seed: u64,
         config: Config,
     ) -> Bench {
-        let shape = match is_broad {
-            true => RandomConfig::broad(),
-            false => RandomConfig::default(),
-        };
         let shape = RandomConfig {
             conjoins: true,
-            ..shape
+            ..shape(is_broad)
         };
         Bench::shaped(kind, shape, seed, config)
     }

@@ -9,7 +9,7 @@ use thalweg_packet::wire::{EtherType, GeneveOption, MacAddress};
 
 use crate::{
     Endpoints, ErspanValues, GroupPolicy, GtpuValues, HeaderSettings, InnerType, LinkAddresses,
-    PerPacket, TunnelFlags, TunnelKind, TunnelMetadata, TunnelOptions, VxlanFlavour,
+    PerPacket, TunnelFlags, TunnelKind, TunnelMetadata, TunnelOptions,
 };
 
 /// Everything that an outer packet is made of.
@@ -23,16 +23,6 @@ pub(super) struct Case {
     pub(super) variable: PerPacket,
     pub(super) inner: Vec<u8>,
 }
-
-const KINDS: [TunnelKind; 7] = [
-    TunnelKind::Vxlan(VxlanFlavour::Plain),
-    TunnelKind::Vxlan(VxlanFlavour::GroupPolicy),
-    TunnelKind::Vxlan(VxlanFlavour::GenericProtocol),
-    TunnelKind::Geneve,
-    TunnelKind::Gre,
-    TunnelKind::Erspan,
-    TunnelKind::Gtpu,
-];
 
 const INNER_TYPES: [InnerType; 7] = [
     InnerType::Ethernet,
@@ -66,7 +56,7 @@ pub(super) fn headers() -> impl Strategy<Value = Vec<u8>> {
 }
 
 pub(super) fn kinds() -> impl Strategy<Value = TunnelKind> {
-    select(&KINDS[..])
+    select(&TunnelKind::ALL[..])
 }
 
 fn endpoints() -> impl Strategy<Value = Endpoints> {
