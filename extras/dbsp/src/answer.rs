@@ -49,7 +49,7 @@ pub(crate) fn assemble(
     let mut is_over = false;
     let mut floods = false;
     for (walk, rule) in steps {
-        let table = TableId(walk.table);
+        let table = TableId(walk.table.into());
         let winner = (rule.rule != NO_RULE).then_some(RuleId(rule.rule));
         lookups.push((table, winner));
         if winner.is_none() {

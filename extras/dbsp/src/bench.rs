@@ -39,7 +39,7 @@ pub(crate) fn measure(generated: &Generated, config: &Config) -> Result<Vec<Row>
     let (empty, record) = bench.measure_records()?;
     let rebuild_ms = bench.measure_rebuild(config.steps)?;
     bench.compare()?;
-    let masks = (0..=u8::MAX).map(|table| bench.view.mask_count(TableId(table)));
+    let masks = (0..=u8::MAX).map(|table| bench.view.mask_count(TableId(table.into())));
     let mut rows = vec![Row::baseline(config.entries, baseline)];
     let costs = row::Costs {
         empty_us: row::Quantiles::of(empty.iter().map(|passed| passed.processor_us)),
@@ -66,6 +66,7 @@ impl Bench {
         let state = PortState {
             is_up: true,
             floods: true,
+            peer: None,
         };
         let ports = generated.ports.iter();
         let ports = ports.map(|port| Operation::SetPort(PortId(*port), state));

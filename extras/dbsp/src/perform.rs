@@ -96,7 +96,7 @@ impl Machine<'_> {
                     self.deed.is_frozen = true;
                     return;
                 }
-                match self.execute(action, TableId(frame.table)) {
+                match self.execute(action, TableId(frame.table.into())) {
                     Next::Continue => {}
                     Next::EndList => break,
                     Next::Exit => return,
@@ -119,7 +119,7 @@ impl Machine<'_> {
 
     fn look_up(&mut self, table: TableId, in_port: Option<PortId>) {
         let mut walk = std::mem::take(&mut self.walk);
-        walk.table = table.0;
+        walk.table = table.number();
         if let Some(port) = in_port {
             let layout = &self.shape.layout;
             let former = layout.get(&walk.words, f::IN_PORT).unwrap_or(0);
@@ -166,12 +166,15 @@ impl Machine<'_> {
                 controller_id,
                 reason,
                 userdata,
+                // Lists that pause or measure get no number.
+                ..
             } => self.deed.effects.push(Effect::Controller {
                 reason: *reason,
                 max_len_bytes: *max_len_bytes,
                 controller_id: *controller_id,
                 userdata: userdata.clone(),
                 sender: None,
+                meter: None,
             }),
             Output::Table => return Next::Resubmit(TableId(0), None),
             Output::Field(source) => {
@@ -224,6 +227,7 @@ impl Machine<'_> {
                 controller_id: 0,
                 userdata: Box::default(),
                 sender: None,
+                meter: None,
             });
             return Next::EndList;
         }

@@ -46,6 +46,9 @@ pub enum Unsupported {
         /// Its work in the interpreter's units.
         work: usize,
     },
+    /// A fragment, in a pipeline whose tables do not see the ports of fragments.
+    #[error("the query models fragments only where tables see their ports (mode nx-match)")]
+    Fragment,
     /// An input other than rules has changed.
     #[error("the query does not follow changes of {0}; make a new view")]
     Input(&'static str),
@@ -165,6 +168,8 @@ fn check_move(source: &Subfield, destination: &Subfield) -> Result<usize, Unsupp
 fn check_output(output: &Output) -> Result<usize, Unsupported> {
     match output {
         Output::Port(_) | Output::InPort | Output::Local | Output::Field(_) => Ok(1),
+        Output::Controller { pause: true, .. } => Err(Unsupported::Action("pauses")),
+        Output::Controller { meter: Some(_), .. } => Err(Unsupported::Action("meters")),
         Output::Controller { .. } | Output::Table => Ok(1),
         Output::All => Err(Unsupported::Action("output to all ports")),
         Output::Flood => Err(Unsupported::Action("flood")),
@@ -193,6 +198,12 @@ mod tests {
         assert!(refused("clone(output:1)").contains("clone"));
         assert!(refused("push:NXM_NX_REG0[]").contains("stack"));
         assert!(refused("write_actions(output:1)").contains("action sets"));
+        assert!(refused("ct_clear").contains("connections"));
+        assert!(refused("resubmit(,1,ct)").contains("connections"));
+        assert!(refused("learn(table=1)").contains("learned"));
+        assert!(refused("conjunction(1,1/2)").contains("conjunctive"));
+        assert!(refused("meter:1").contains("meters"));
+        assert!(refused("controller(pause)").contains("pauses"));
         assert!(refused(&vec!["output:1"; 65].join(",")).contains("65 writes"));
         assert!(refused(&vec!["note:00"; 2_000].join(",")).contains("2000 units"));
     }

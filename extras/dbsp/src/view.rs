@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use thalweg_packet::{PortId, standard as f};
-use thalweg_pipeline::{Delta, Pipeline, RuleId, TableId};
+use thalweg_pipeline::{BridgeId, Delta, FragmentMode, Pipeline, RuleId, TableId};
 
 use crate::answer::{Answer, assemble};
 use crate::circuit::{Circuit, StepChange};
@@ -72,6 +72,8 @@ pub struct View {
     numbers: Numbers,
     circuit: Circuit,
     step_count: usize,
+    /// Whether tables see the ports of fragments.
+    sees_fragments: bool,
     rules: HashMap<RuleId, Arc<RuleRow>>,
     /// The masks in the circuit, by table.
     masks: HashSet<(u8, Vec<u64>)>,
@@ -104,6 +106,8 @@ impl View {
             numbers: Numbers::default(),
             circuit,
             step_count: steps,
+            sees_fragments: pipeline.fragment_mode(BridgeId::default(), version)
+                == FragmentMode::NxMatch,
             rules: HashMap::new(),
             masks: HashSet::new(),
             recorded: HashMap::new(),
@@ -122,7 +126,8 @@ impl View {
     /// A number in use is reassigned. Returns the packets whose steps changed.
     ///
     /// # Errors
-    /// If the circuit fails.
+    /// If one is a fragment whose ports tables do not see; then nothing happens. If the circuit
+    /// fails.
     ///
     /// # Panics
     /// If a key is shorter than the layout's ingress words.
@@ -131,6 +136,11 @@ impl View {
         packets: impl IntoIterator<Item = (u32, &'a [u64])>,
     ) -> Result<Vec<u32>, ViewError> {
         let layout = self.shape.layout.clone();
+        let packets: Vec<(u32, &[u64])> = packets.into_iter().collect();
+        let is_fragment = |key: &[u64]| layout.get(key, f::IP_FRAG).is_some_and(|kind| kind != 0);
+        if !self.sees_fragments && packets.iter().any(|(_, key)| is_fragment(key)) {
+            return Err(Unsupported::Fragment.into());
+        }
         for (entry, key) in packets {
             let mut words = key[..layout.ingress_words()].to_vec();
             words.resize(layout.words(), 0);
@@ -169,6 +179,9 @@ impl View {
     pub fn follow(&mut self, pipeline: &Pipeline, delta: &Delta) -> Result<Vec<u32>, ViewError> {
         if delta.has_new_layout {
             return Err(Unsupported::Layout.into());
+        }
+        if !delta.fragments.is_empty() {
+            return Err(Unsupported::Input("the treatment of fragments").into());
         }
         // Only refused actions read groups and stations.
         if !delta.ports.is_empty() {
@@ -230,7 +243,7 @@ impl View {
     /// The number of masks of a table in the circuit, including the miss's.
     pub fn mask_count(&self, table: TableId) -> usize {
         let masks = self.masks.iter();
-        masks.filter(|(of, _)| *of == table.0).count()
+        masks.filter(|(of, _)| *of == table.number()).count()
     }
 
     /// Loads all rules into an empty circuit, then all packets.
@@ -270,7 +283,7 @@ impl View {
             let programs = &self.shape.programs;
             let row = RuleRow {
                 rank: Some(rank(rule.precedence)),
-                table: rule.table.0,
+                table: rule.table.number(),
                 rule: id.0,
                 program: programs.number(&mut self.numbers, &rule.actions)?,
                 mask,

@@ -71,6 +71,6 @@ fn strict(flow: &Flow) -> Selector {
         table: Some(flow.table),
         matching: flow.matching.clone(),
         strict_priority: Some(flow.priority),
-        cookie: None,
+        ..Selector::default()
     }
 }
