@@ -16,7 +16,7 @@
 //!    ([`Packet::cut_bytes`]). New bytes ([`Packet::fill`], [`Packet::receive_area`]) are
 //!    whole.
 
-use crate::Instant;
+use crate::{Instant, TunnelValues};
 
 /// A port's number, as rules and configurations use it (OpenFlow `ofp_port`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -53,6 +53,9 @@ pub struct Packet {
     in_port: PortId,
     cut_bytes: u32,
     received_at: Instant,
+    /// Kept for the next packet in this memory if `is_tunneled` is false.
+    tunnel: Option<Box<TunnelValues>>,
+    is_tunneled: bool,
 }
 
 impl Packet {
@@ -134,6 +137,30 @@ impl Packet {
         self.received_at = received_at;
     }
 
+    /// The values of the tunnel that the packet is from or goes into, if it has any.
+    #[inline]
+    pub fn tunnel(&self) -> Option<&TunnelValues> {
+        match self.is_tunneled {
+            true => self.tunnel.as_deref(),
+            false => None,
+        }
+    }
+
+    /// The values of the packet's tunnel, to change; zeros if it had none.
+    pub fn tunnel_mut(&mut self) -> &mut TunnelValues {
+        let tunnel = self.tunnel.get_or_insert_default();
+        if !std::mem::replace(&mut self.is_tunneled, true) {
+            tunnel.clear();
+        }
+        tunnel
+    }
+
+    /// Forgets the values of the packet's tunnel.
+    #[inline]
+    pub fn leave_tunnel(&mut self) {
+        self.is_tunneled = false;
+    }
+
     /// Replaces the packet's bytes, with full headroom in front; keeps the allocation if it fits.
     pub fn fill(&mut self, bytes: &[u8]) {
         let end = HEADROOM_BYTES + bytes.len();
@@ -143,6 +170,7 @@ impl Packet {
         self.storage[HEADROOM_BYTES..end].copy_from_slice(bytes);
         (self.start, self.end) = (HEADROOM_BYTES, end);
         self.cut_bytes = 0;
+        self.is_tunneled = false;
     }
 
     /// Makes this packet a copy of `other`, bytes and origin; keeps the allocation if it fits.
@@ -150,6 +178,9 @@ impl Packet {
         self.fill(other.bytes());
         self.set_received(other.in_port, other.received_at);
         self.cut_bytes = other.cut_bytes;
+        if let Some(tunnel) = other.tunnel() {
+            self.tunnel_mut().clone_from(tunnel);
+        }
     }
 
     /// The whole room behind the headroom, for a receiver to write into; see [`Packet::set_len`].
@@ -160,6 +191,7 @@ impl Packet {
         self.start = HEADROOM_BYTES;
         self.end = self.end.max(HEADROOM_BYTES);
         self.cut_bytes = 0;
+        self.is_tunneled = false;
         &mut self.storage[HEADROOM_BYTES..]
     }
 
@@ -230,6 +262,7 @@ impl PartialEq for Packet {
             && self.cut_bytes == other.cut_bytes
             && self.in_port == other.in_port
             && self.received_at == other.received_at
+            && self.tunnel() == other.tunnel()
     }
 }
 
@@ -288,6 +321,20 @@ mod tests {
         packet.truncate(1);
         packet.append(b"z");
         assert_eq!(packet.bytes(), b"xz");
+    }
+
+    #[test]
+    fn a_tunnel_is_copied_and_ends_with_the_packet() {
+        let mut packet = Packet::from_bytes(b"ab");
+        packet.tunnel_mut().id = 5;
+        let mut copy = Packet::default();
+        copy.copy_from(&packet);
+        assert_eq!(copy, packet);
+        packet.fill(b"ab");
+        assert_eq!(packet.tunnel(), None);
+        assert_eq!(packet.tunnel_mut().id, 0);
+        copy.receive_area();
+        assert_eq!(copy.tunnel(), None);
     }
 
     #[test]

@@ -18,20 +18,17 @@ use crate::field::{FieldDescriptor, FieldId, Intrinsic, Scalar, Source};
 use crate::headers::Headers;
 use crate::slot::{Slot, ones};
 use crate::standard as f;
+use crate::tunnel::TunnelValues;
 
 /// What the receiver knows about a packet: everything in a key that is not in the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Receipt {
+pub struct Receipt<'a> {
     /// The port that received the packet.
     pub in_port: u32,
     /// The frozen continuation that the packet resumes; zero on a first pass.
     pub recirculation_id: u32,
-    /// The tunnel's key.
-    pub tunnel_id: u64,
-    /// The tunnel's outer IPv4 source.
-    pub tunnel_source: u32,
-    /// The tunnel's outer IPv4 destination.
-    pub tunnel_destination: u32,
+    /// The values of its tunnel, if it is from one.
+    pub tunnel: Option<&'a TunnelValues>,
     /// What the tracker of connections said of the packet.
     pub connection: Connection,
 }
@@ -101,9 +98,9 @@ impl Connection {
     }
 }
 
-impl Receipt {
+impl Receipt<'_> {
     /// A packet from `in_port`, not from a tunnel, on its first pass.
-    pub fn from_port(in_port: u32) -> Receipt {
+    pub fn from_port(in_port: u32) -> Self {
         Receipt {
             in_port,
             ..Receipt::default()
@@ -114,9 +111,7 @@ impl Receipt {
         match what {
             Intrinsic::InPort => u64::from(self.in_port),
             Intrinsic::RecirculationId => u64::from(self.recirculation_id),
-            Intrinsic::TunnelId => self.tunnel_id,
-            Intrinsic::TunnelSource => u64::from(self.tunnel_source),
-            Intrinsic::TunnelDestination => u64::from(self.tunnel_destination),
+            Intrinsic::Tunnel(part) => self.tunnel.map_or(0, |tunnel| tunnel.get(part) as u64),
             Intrinsic::ConnectionState => u64::from(self.connection.state),
             Intrinsic::ConnectionZone => u64::from(self.connection.zone),
             Intrinsic::ConnectionMark => u64::from(self.connection.mark),
@@ -136,6 +131,7 @@ impl Receipt {
     /// A value of 128 bits.
     fn get_wide(&self, what: Intrinsic) -> u128 {
         match what {
+            Intrinsic::Tunnel(part) => self.tunnel.map_or(0, |tunnel| tunnel.get(part)),
             Intrinsic::ConnectionLabel => self.connection.label,
             Intrinsic::ConnectionIpv6Source if self.connection.is_ipv6 => self.connection.source,
             Intrinsic::ConnectionIpv6Destination if self.connection.is_ipv6 => {
@@ -234,7 +230,13 @@ impl Extraction {
     }
 
     #[inline]
-    pub(crate) fn run(&self, frame: &[u8], headers: &Headers, receipt: &Receipt, key: &mut [u64]) {
+    pub(crate) fn run(
+        &self,
+        frame: &[u8],
+        headers: &Headers,
+        receipt: &Receipt<'_>,
+        key: &mut [u64],
+    ) {
         key.fill(0);
         for (header, run) in self.runs_of(headers.present()) {
             let at = headers.offset_of_present(header) + usize::from(run.byte);
@@ -270,7 +272,7 @@ impl Extraction {
 
     /// Fills in the values that are not read directly from the packet's bytes.
     #[inline]
-    pub(crate) fn fill_scalars(&self, headers: &Headers, receipt: &Receipt, key: &mut [u64]) {
+    pub(crate) fn fill_scalars(&self, headers: &Headers, receipt: &Receipt<'_>, key: &mut [u64]) {
         for place in &self.scalars {
             key[usize::from(place.word)] |= u64::from(headers.scalar(place.what)) << place.shift;
         }
@@ -377,7 +379,7 @@ mod tests {
 
     use super::{Connection, Receipt};
     use crate::field::{FieldId, Source};
-    use crate::{Headers, Layout, MAX_WORDS, Shapes, standard};
+    use crate::{Headers, Layout, MAX_WORDS, Shapes, TunnelValues, standard};
 
     #[test]
     fn a_connection_is_read_back_field_by_field() {
@@ -399,7 +401,9 @@ mod tests {
                 ..Receipt::default()
             };
             let count = standard::fields().len() as u16;
-            let all: BTreeSet<FieldId> = (0..count).map(FieldId).collect();
+            let all = (0..count).map(FieldId);
+            let all = all.filter(|field| standard::tunnel_option_of(*field).is_none());
+            let all: BTreeSet<FieldId> = all.collect();
             let layout = Layout::new(Arc::new(standard::fields()), &all).expect("all fit");
             let mut key = vec![0; layout.words()];
             let headers = Headers::parse(&[0; 60]).expect("long enough");
@@ -418,7 +422,7 @@ mod tests {
         width: u16,
         frame: &[u8],
         headers: &Headers,
-        receipt: &Receipt,
+        receipt: &Receipt<'_>,
     ) -> u128 {
         match source {
             Source::Wire(locations) => {
@@ -496,7 +500,9 @@ mod tests {
                 let mut frame = frames[index % frames.len()].clone();
                 frame.truncate(frame.len().saturating_sub(index % 3).max(14));
                 let headers = Headers::parse(&frame).expect("long enough");
-                let receipt = Receipt { in_port, tunnel_id: 77, ..Receipt::default() };
+                let mut tunnel = TunnelValues::default();
+                tunnel.id = 77;
+                let receipt = Receipt { in_port, tunnel: Some(&tunnel), ..Receipt::default() };
                 let mut key = vec![u64::MAX; layout.ingress_words()];
                 layout.extract(&frame, &headers, &receipt, &mut key);
                 let mut alike = [u64::MAX; MAX_WORDS];

@@ -20,6 +20,8 @@
 
 use std::borrow::Cow;
 
+use crate::tunnel::TunnelPart;
+
 /// A field's index in its catalogue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FieldId(pub u16);
@@ -95,12 +97,8 @@ pub enum Intrinsic {
     InPort,
     /// The frozen continuation that the packet resumes; zero on its first pass.
     RecirculationId,
-    /// The tunnel's key (VNI).
-    TunnelId,
-    /// The tunnel's outer IPv4 source.
-    TunnelSource,
-    /// The tunnel's outer IPv4 destination.
-    TunnelDestination,
+    /// A value of the tunnel that the packet is from; zero without a tunnel.
+    Tunnel(TunnelPart),
     /// The bits of the connection's state.
     ConnectionState,
     /// The zone of the connection.

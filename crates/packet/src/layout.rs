@@ -212,7 +212,7 @@ impl Layout {
     /// If `key` has fewer words than [`Layout::ingress_words`], or `headers` are not those of
     /// `frame`.
     #[inline]
-    pub fn extract(&self, frame: &[u8], headers: &Headers, receipt: &Receipt, key: &mut [u64]) {
+    pub fn extract(&self, frame: &[u8], headers: &Headers, receipt: &Receipt<'_>, key: &mut [u64]) {
         self.extraction
             .run(frame, headers, receipt, &mut key[..self.ingress_words]);
     }
@@ -233,7 +233,7 @@ impl Layout {
         shapes: &mut Shapes<W>,
         frame: &[u8],
         headers: &Headers,
-        receipt: &Receipt,
+        receipt: &Receipt<'_>,
         key: &mut [u64; W],
     ) {
         let packet = (frame, headers, receipt);
@@ -350,7 +350,10 @@ mod tests {
 
     #[test]
     fn every_field_has_bits_of_its_own() {
-        let all: Vec<FieldId> = (0..f::fields().len() as u16).map(FieldId).collect();
+        let all = (0..f::fields().len() as u16).map(FieldId);
+        // All options together are too wide.
+        let all = all.filter(|field| f::tunnel_option_of(*field).is_none_or(|number| number < 4));
+        let all: Vec<FieldId> = all.collect();
         let layout = layout(&all);
         let mut taken = vec![0u64; layout.words()];
         for &field in &all {

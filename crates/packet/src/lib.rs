@@ -20,6 +20,7 @@ mod rewrite;
 mod shapes;
 mod slot;
 pub mod standard;
+mod tunnel;
 pub mod wire;
 
 pub use buffer::{HEADROOM_BYTES, Packet, PortId};
@@ -32,3 +33,4 @@ pub use pool::{BURST, PacketPool};
 pub use rewrite::Rewriter;
 pub use shapes::Shapes;
 pub use slot::Slot;
+pub use tunnel::{TUNNEL_OPTIONS, TunnelPart, TunnelValues};

@@ -19,7 +19,7 @@
 
 use crate::Packet;
 use crate::checksum::{Alignment, Edit, sctp_checksum};
-use crate::field::{HeaderId, Scalar, Source};
+use crate::field::{HeaderId, Intrinsic, Scalar, Source};
 use crate::headers::Headers;
 use crate::standard::header as h;
 
@@ -72,6 +72,12 @@ impl<'a> Rewriter<'a> {
     /// # Panics
     /// If the field is wider than 128 bits.
     pub fn write(&mut self, source: &Source, width_bits: u16, value: u128, mask: u128) -> bool {
+        if let Source::Intrinsic(Intrinsic::Tunnel(part)) = source {
+            let tunnel = self.packet.tunnel_mut();
+            let mask = mask & u128::MAX >> (128 - width_bits);
+            tunnel.set(*part, tunnel.get(*part) & !mask | value & mask);
+            return true;
+        }
         let Some(found) = self.find(source) else {
             return false;
         };

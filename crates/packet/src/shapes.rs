@@ -70,7 +70,7 @@ impl<const W: usize> Shapes<W> {
         &mut self,
         extraction: &Extraction,
         words: usize,
-        (frame, headers, receipt): (&[u8], &Headers, &Receipt),
+        (frame, headers, receipt): (&[u8], &Headers, &Receipt<'_>),
         key: &mut [u64; W],
     ) {
         let shape = &mut self.shapes[place_of(headers.present())];

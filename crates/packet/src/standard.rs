@@ -18,6 +18,7 @@ use std::borrow::Cow;
 use crate::field::{
     FieldDescriptor, FieldId, HeaderId, Intrinsic, Location, Scalar, Source, Stage,
 };
+use crate::tunnel::{TUNNEL_OPTIONS, TunnelPart};
 
 /// The headers that the standard parser looks for.
 pub mod header {
@@ -92,6 +93,10 @@ const fn given(name: &'static str, width: u16, what: Intrinsic) -> Row {
     (name, width, Stage::Metadata, Source::Intrinsic(what))
 }
 
+const fn option(name: &'static str, number: u8) -> Row {
+    given(name, 128, Intrinsic::Tunnel(TunnelPart::Option(number)))
+}
+
 const fn register(name: &'static str, width: u16) -> Row {
     (name, width, Stage::Metadata, Source::Register)
 }
@@ -115,6 +120,7 @@ macro_rules! catalogue {
 }
 
 use Stage::{Link, Network, Transport};
+use TunnelPart as T;
 use header as h;
 
 const PORT_HEADERS_SOURCE: &[Location] = &[at(h::TCP, 0), at(h::UDP, 0), at(h::SCTP, 0)];
@@ -123,9 +129,87 @@ const PORT_HEADERS_DESTINATION: &[Location] = &[at(h::TCP, 16), at(h::UDP, 16), 
 catalogue! {
     IN_PORT: given("in_port", 32, Intrinsic::InPort);
     RECIRC_ID: given("recirc_id", 32, Intrinsic::RecirculationId);
-    TUN_ID: given("tun_id", 64, Intrinsic::TunnelId);
-    TUN_SRC: given("tun_src", 32, Intrinsic::TunnelSource);
-    TUN_DST: given("tun_dst", 32, Intrinsic::TunnelDestination);
+    TUN_ID: given("tun_id", 64, Intrinsic::Tunnel(T::Id));
+    TUN_SRC: given("tun_src", 32, Intrinsic::Tunnel(T::Ipv4Source));
+    TUN_DST: given("tun_dst", 32, Intrinsic::Tunnel(T::Ipv4Destination));
+    TUN_IPV6_SRC: given("tun_ipv6_src", 128, Intrinsic::Tunnel(T::Ipv6Source));
+    TUN_IPV6_DST: given("tun_ipv6_dst", 128, Intrinsic::Tunnel(T::Ipv6Destination));
+    TUN_TOS: given("tun_tos", 8, Intrinsic::Tunnel(T::Tos));
+    TUN_TTL: given("tun_ttl", 8, Intrinsic::Tunnel(T::Ttl));
+    TUN_FLAGS: given("tun_flags", 16, Intrinsic::Tunnel(T::Flags));
+    TUN_GBP_ID: given("tun_gbp_id", 16, Intrinsic::Tunnel(T::GroupPolicyId));
+    TUN_GBP_FLAGS: given("tun_gbp_flags", 8, Intrinsic::Tunnel(T::GroupPolicyFlags));
+    TUN_ERSPAN_VER: given("tun_erspan_ver", 4, Intrinsic::Tunnel(T::ErspanVersion));
+    TUN_ERSPAN_IDX: given("tun_erspan_idx", 20, Intrinsic::Tunnel(T::ErspanIndex));
+    TUN_ERSPAN_DIR: given("tun_erspan_dir", 1, Intrinsic::Tunnel(T::ErspanDirection));
+    TUN_ERSPAN_HWID: given("tun_erspan_hwid", 6, Intrinsic::Tunnel(T::ErspanHardware));
+    TUN_GTPU_FLAGS: given("tun_gtpu_flags", 8, Intrinsic::Tunnel(T::GtpuFlags));
+    TUN_GTPU_MSGTYPE: given("tun_gtpu_msgtype", 8, Intrinsic::Tunnel(T::GtpuMessage));
+    TUN_OPTIONS: given("tun_options", 64, Intrinsic::Tunnel(T::Options));
+    TUN_METADATA0: option("tun_metadata0", 0);
+    TUN_METADATA1: option("tun_metadata1", 1);
+    TUN_METADATA2: option("tun_metadata2", 2);
+    TUN_METADATA3: option("tun_metadata3", 3);
+    TUN_METADATA4: option("tun_metadata4", 4);
+    TUN_METADATA5: option("tun_metadata5", 5);
+    TUN_METADATA6: option("tun_metadata6", 6);
+    TUN_METADATA7: option("tun_metadata7", 7);
+    TUN_METADATA8: option("tun_metadata8", 8);
+    TUN_METADATA9: option("tun_metadata9", 9);
+    TUN_METADATA10: option("tun_metadata10", 10);
+    TUN_METADATA11: option("tun_metadata11", 11);
+    TUN_METADATA12: option("tun_metadata12", 12);
+    TUN_METADATA13: option("tun_metadata13", 13);
+    TUN_METADATA14: option("tun_metadata14", 14);
+    TUN_METADATA15: option("tun_metadata15", 15);
+    TUN_METADATA16: option("tun_metadata16", 16);
+    TUN_METADATA17: option("tun_metadata17", 17);
+    TUN_METADATA18: option("tun_metadata18", 18);
+    TUN_METADATA19: option("tun_metadata19", 19);
+    TUN_METADATA20: option("tun_metadata20", 20);
+    TUN_METADATA21: option("tun_metadata21", 21);
+    TUN_METADATA22: option("tun_metadata22", 22);
+    TUN_METADATA23: option("tun_metadata23", 23);
+    TUN_METADATA24: option("tun_metadata24", 24);
+    TUN_METADATA25: option("tun_metadata25", 25);
+    TUN_METADATA26: option("tun_metadata26", 26);
+    TUN_METADATA27: option("tun_metadata27", 27);
+    TUN_METADATA28: option("tun_metadata28", 28);
+    TUN_METADATA29: option("tun_metadata29", 29);
+    TUN_METADATA30: option("tun_metadata30", 30);
+    TUN_METADATA31: option("tun_metadata31", 31);
+    TUN_METADATA32: option("tun_metadata32", 32);
+    TUN_METADATA33: option("tun_metadata33", 33);
+    TUN_METADATA34: option("tun_metadata34", 34);
+    TUN_METADATA35: option("tun_metadata35", 35);
+    TUN_METADATA36: option("tun_metadata36", 36);
+    TUN_METADATA37: option("tun_metadata37", 37);
+    TUN_METADATA38: option("tun_metadata38", 38);
+    TUN_METADATA39: option("tun_metadata39", 39);
+    TUN_METADATA40: option("tun_metadata40", 40);
+    TUN_METADATA41: option("tun_metadata41", 41);
+    TUN_METADATA42: option("tun_metadata42", 42);
+    TUN_METADATA43: option("tun_metadata43", 43);
+    TUN_METADATA44: option("tun_metadata44", 44);
+    TUN_METADATA45: option("tun_metadata45", 45);
+    TUN_METADATA46: option("tun_metadata46", 46);
+    TUN_METADATA47: option("tun_metadata47", 47);
+    TUN_METADATA48: option("tun_metadata48", 48);
+    TUN_METADATA49: option("tun_metadata49", 49);
+    TUN_METADATA50: option("tun_metadata50", 50);
+    TUN_METADATA51: option("tun_metadata51", 51);
+    TUN_METADATA52: option("tun_metadata52", 52);
+    TUN_METADATA53: option("tun_metadata53", 53);
+    TUN_METADATA54: option("tun_metadata54", 54);
+    TUN_METADATA55: option("tun_metadata55", 55);
+    TUN_METADATA56: option("tun_metadata56", 56);
+    TUN_METADATA57: option("tun_metadata57", 57);
+    TUN_METADATA58: option("tun_metadata58", 58);
+    TUN_METADATA59: option("tun_metadata59", 59);
+    TUN_METADATA60: option("tun_metadata60", 60);
+    TUN_METADATA61: option("tun_metadata61", 61);
+    TUN_METADATA62: option("tun_metadata62", 62);
+    TUN_METADATA63: option("tun_metadata63", 63);
     CT_STATE: given("ct_state", 8, Intrinsic::ConnectionState);
     CT_ZONE: given("ct_zone", 16, Intrinsic::ConnectionZone);
     CT_MARK: given("ct_mark", 32, Intrinsic::ConnectionMark);
@@ -214,6 +298,23 @@ pub const fn register_field(number: u16) -> FieldId {
     FieldId(REG0.0 + number)
 }
 
+/// The field of a tunnel's option, `tun_metadata0` to `tun_metadata63`.
+///
+/// # Panics
+/// If `number` is above 63.
+pub const fn tunnel_option_field(number: u8) -> FieldId {
+    assert!(number < TUNNEL_OPTIONS, "there are options 0 to 63");
+    FieldId(TUN_METADATA0.0 + number as u16)
+}
+
+/// The option's number, if the field is one's.
+pub const fn tunnel_option_of(field: FieldId) -> Option<u8> {
+    match field.0.checked_sub(TUN_METADATA0.0) {
+        Some(number) if number < TUNNEL_OPTIONS as u16 => Some(number as u8),
+        _ => None,
+    }
+}
+
 /// Stands for "no EtherType" in a frame (Open vSwitch's `FLOW_DL_TYPE_NONE`).
 pub const ETHER_TYPE_NONE: u16 = 0x05ff;
 
@@ -253,6 +354,12 @@ mod tests {
         assert_eq!(fields[register_field(15).index()].name, "reg15");
         assert_eq!(fields[ND_TLL.index()].name, "nd_tll");
         assert_eq!(fields[PRESENT_ND_TLL.index()].name, "present:nd_tll");
+        assert_eq!(
+            fields[tunnel_option_field(63).index()].name,
+            "tun_metadata63"
+        );
+        assert_eq!(tunnel_option_of(TUN_METADATA63), Some(63));
+        assert_eq!(tunnel_option_of(TUN_OPTIONS), None);
         assert_eq!(presence_of(header::ARP), Some(PRESENT_ARP));
         assert_eq!(presence_of(header::VLAN_OUTER), None);
     }
