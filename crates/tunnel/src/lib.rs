@@ -26,6 +26,7 @@ mod number;
 mod option_map;
 mod options;
 mod port;
+mod receive;
 mod source_port;
 mod vxlan;
 
@@ -51,4 +52,5 @@ pub use port::{
     ErspanSettings, PacketTypeMode, ParsedTunnelPort, PortValue, TunnelOptionProblem, TunnelPort,
     TunnelPortError, TunnelType, VxlanExtensions,
 };
+pub use receive::{ActiveListener, TunnelInsertError, TunnelListener, TunnelPorts};
 pub use source_port::{SourcePorts, five_tuple_hash};

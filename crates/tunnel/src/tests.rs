@@ -6,6 +6,7 @@ mod malformed;
 mod option_map;
 mod port;
 mod properties;
+mod receive;
 
 use thalweg_packet::Packet;
 
