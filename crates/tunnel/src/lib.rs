@@ -27,6 +27,7 @@ mod option_map;
 mod options;
 mod port;
 mod receive;
+mod routes;
 mod send;
 mod source_port;
 mod vxlan;
@@ -54,5 +55,9 @@ pub use port::{
     TunnelPortError, TunnelType, VxlanExtensions,
 };
 pub use receive::{ActiveListener, TunnelInsertError, TunnelListener, TunnelPorts};
+pub use routes::{
+    FoundRoute, InterfaceAddress, RouteError, RouteOrigin, RoutePrefix, TunnelRoute, TunnelRoutes,
+    source_address,
+};
 pub use send::{Outgoing, SendRefusal, TunnelReads};
 pub use source_port::{SourcePorts, five_tuple_hash};

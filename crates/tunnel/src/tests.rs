@@ -7,6 +7,7 @@ mod option_map;
 mod port;
 mod properties;
 mod receive;
+mod routes;
 mod send;
 
 use thalweg_packet::Packet;
