@@ -22,6 +22,7 @@ mod header;
 mod inherit;
 mod kind;
 mod metadata;
+mod neighbors;
 mod number;
 mod option_map;
 mod options;
@@ -45,6 +46,9 @@ pub use header::{HeaderSettings, LinkAddresses, OuterHeader, PerPacket};
 pub use inherit::{DEFAULT_TTL, InnerIp, OuterField, received_tos};
 pub use kind::{GTPU_PORT, InnerType, TunnelKind, VxlanFlavour};
 pub use metadata::{Endpoints, ErspanValues, GroupPolicy, GtpuValues, TunnelFlags, TunnelMetadata};
+pub use neighbors::{
+    NeighborCache, NeighborError, NeighborSighting, arp_request, neighbor_solicitation,
+};
 pub use option_map::{
     FIELD_COUNT, FIELD_MAX_BYTES, FIELD_SPACE_BYTES, OptionMap, OptionMapError, OptionMapping,
     OptionRefusal, OptionValues,

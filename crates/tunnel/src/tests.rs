@@ -3,6 +3,7 @@
 mod generate;
 mod known;
 mod malformed;
+mod neighbors;
 mod option_map;
 mod port;
 mod properties;
