@@ -3,8 +3,14 @@
 mod generate;
 mod known;
 mod malformed;
+mod neighbors;
 mod option_map;
+mod port;
 mod properties;
+mod receive;
+mod routes;
+mod send;
+mod traffic;
 
 use thalweg_packet::Packet;
 
