@@ -61,3 +61,6 @@ pub use random::{
 };
 pub use rule::{Match, Rule, Term, rules_text};
 pub use sequence::{Sequence, SequenceKind};
+
+/// Whether this build is optimised. Random tests compare fewer cases if it is not.
+pub const IS_OPTIMISED: bool = cfg!(thalweg_optimised);
