@@ -7,6 +7,7 @@
 //! `passing.txt` beside this file lists the tests that pass. A run fails if one of them does
 //! not pass, also when it is tried again alone. `--update` tries all that start the daemon,
 //! adds those that pass to the list, and writes `docs/open-vswitch-tests.md`.
+//! `cargo xtask test` runs a sample of the list: every n-th test of each file.
 
 mod page;
 mod suite;
@@ -27,6 +28,9 @@ const PASSING: &str = "xtask/src/autotest/passing.txt";
 const PAGE: &str = "docs/open-vswitch-tests.md";
 /// How many tests run at once; most of the time they wait.
 const JOBS: usize = 4;
+
+/// How many tests a sample has at most, beside the first of each file.
+const SAMPLE: usize = 200;
 
 /// Seconds after which a run is ended: a daemon that never answers must not hold it up for ever.
 const PATIENCE_S: &str = "2700";
@@ -57,8 +61,7 @@ pub struct Arguments {
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> anyhow::Result<bool> {
     let suite = prepare(workspace, arguments.program.as_deref())?;
     let passing = read_passing(workspace)?;
-    let groups = suite.groups();
-    let is_chosen = |group: &&Group| {
+    let is_chosen = |group: &Group| {
         let is_named =
             arguments.numbers.contains(&group.number) || arguments.files.contains(&group.file);
         let is_selection = !arguments.numbers.is_empty() || !arguments.files.is_empty();
@@ -68,12 +71,13 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> anyhow::Result<bool>
             false => passing.contains(&group.key()),
         }
     };
-    let chosen: Vec<&Group> = groups.iter().filter(is_chosen).collect();
+    let mut groups = suite.groups();
+    groups.retain(is_chosen);
+    let chosen: Vec<&Group> = groups.iter().collect();
     let outcomes = suite.run(&chosen, JOBS)?;
-    print_outcomes(&chosen, &outcomes);
-    let lost = lost(&suite, &chosen, &outcomes, &passing)?;
+    let lost = judge(&suite, &chosen, &outcomes, &passing)?;
     if arguments.update {
-        let mut all = passing.clone();
+        let mut all = passing;
         all.extend(
             chosen
                 .iter()
@@ -88,25 +92,45 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> anyhow::Result<bool>
         let page = page::render(&chosen, &outcomes);
         write(&workspace.root.join(PAGE), &page)?;
     }
-    for group in &lost {
-        eprintln!("does not pass any more: {}", group.key());
-    }
     Ok(lost.is_empty())
 }
 
-/// Runs the tests that pass, as a part of `cargo xtask test`.
+/// Runs a sample of the tests that pass, or all, as a part of `cargo xtask test`, which has
+/// built the program.
 ///
 /// # Errors
 /// If the tests cannot be run.
-pub(crate) fn run_passing(workspace: &Workspace) -> anyhow::Result<bool> {
-    let arguments = Arguments {
-        update: false,
-        all: false,
-        files: Vec::new(),
-        program: None,
-        numbers: Vec::new(),
+pub(crate) fn run_passing(workspace: &Workspace, is_sample: bool) -> anyhow::Result<bool> {
+    let program = built(workspace);
+    let suite = prepare(workspace, Some(&program))?;
+    let mut passing = read_passing(workspace)?;
+    if is_sample {
+        passing = sample(&passing, SAMPLE);
+    }
+    let mut groups = suite.groups();
+    groups.retain(|group| passing.contains(&group.key()));
+    let chosen: Vec<&Group> = groups.iter().collect();
+    let outcomes = suite.run(&chosen, JOBS)?;
+    Ok(judge(&suite, &chosen, &outcomes, &passing)?.is_empty())
+}
+
+/// Every n-th test of each file, from its first on: at most `count`, and one more for each file.
+fn sample(passing: &BTreeSet<String>, count: usize) -> BTreeSet<String> {
+    let step = passing.len().div_ceil(count).max(1);
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    let is_in_it = |key: &String| {
+        let file = key.split(' ').nth(1).unwrap_or_default();
+        let place = places.entry(file.to_owned()).or_default();
+        *place += 1;
+        (*place - 1).is_multiple_of(step)
     };
-    run(workspace, &arguments)
+    sorted(passing).into_iter().filter(is_in_it).collect()
+}
+
+/// Where the build folder has the program.
+fn built(workspace: &Workspace) -> PathBuf {
+    let target = workspace.metadata.target_directory.as_std_path();
+    target.join("tested/thalweg")
 }
 
 fn prepare(workspace: &Workspace, program: Option<&Path>) -> anyhow::Result<Suite> {
@@ -118,18 +142,33 @@ fn prepare(workspace: &Workspace, program: Option<&Path>) -> anyhow::Result<Suit
     let target = workspace.metadata.target_directory.as_std_path();
     let program = match program {
         Some(program) => program.canonicalize().context("the program")?,
-        None => build(workspace, target)?,
+        None => build(workspace)?,
     };
     Suite::prepare(&target.join("open-vswitch-tests"), &program)
 }
 
 /// Builds the daemon.
-fn build(workspace: &Workspace, target: &Path) -> anyhow::Result<PathBuf> {
+fn build(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     let arguments = ["build", "--profile", "tested", "--package", "thalweg"];
     if !succeeds(workspace.cargo(&arguments))? {
         bail!("the daemon does not build; see above");
     }
-    Ok(target.join("tested/thalweg"))
+    Ok(built(workspace))
+}
+
+/// Prints what became of the tests; gives those of the list that do not pass.
+fn judge<'a>(
+    suite: &Suite,
+    chosen: &[&'a Group],
+    outcomes: &BTreeMap<u32, Outcome>,
+    passing: &BTreeSet<String>,
+) -> anyhow::Result<Vec<&'a Group>> {
+    print_outcomes(chosen, outcomes);
+    let lost = lost(suite, chosen, outcomes, passing)?;
+    for group in &lost {
+        eprintln!("does not pass any more: {}", group.key());
+    }
+    Ok(lost)
 }
 
 /// The tests of the list that do not pass, also not alone.
@@ -206,4 +245,27 @@ fn in_namespace(script: &str) -> Command {
     command.args(["--net", "timeout", PATIENCE_S, "bash", "-c"]);
     command.arg(format!("ip link set lo up; {script}"));
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_has_tests_of_every_file() {
+        let mut passing: BTreeSet<String> = BTreeSet::from(["7 few.at only one".to_owned()]);
+        passing.extend((10..110).map(|number| format!("{number} many.at test {number}")));
+        passing.extend((200..205).map(|number| format!("{number} some.at test {number}")));
+        let chosen = sorted(&sample(&passing, 20));
+        let numbers: Vec<&str> = chosen
+            .iter()
+            .filter_map(|key| key.split(' ').next())
+            .collect();
+        // Every sixth of 106.
+        let expected = "7 10 16 22 28 34 40 46 52 58 64 70 76 82 88 94 100 106 200";
+        assert_eq!(numbers.join(" "), expected);
+        assert_eq!(sample(&passing, 106), passing);
+        assert_eq!(sample(&passing, 1_000), passing);
+        assert!(sample(&BTreeSet::new(), 20).is_empty());
+    }
 }

@@ -6,35 +6,37 @@ use anyhow::Context;
 
 use crate::phases::Phases;
 use crate::tidy;
-use crate::workspace::Workspace;
+use crate::workspace::{PRIVILEGED, SHARED, Workspace};
 
 /// Runs all checks, even after a failure.
+///
+/// Lints and documentation are made with the profile and the features of the tests, so that
+/// procedural macros and build scripts are those that the tests have built.
 pub fn run(workspace: &Workspace) -> anyhow::Result<bool> {
     let mut phases = Phases::default();
+    let mut features = workspace.features_named(PRIVILEGED);
+    features.extend(workspace.features_named(SHARED));
+    let features = features.join(",");
+    let build = [
+        "--profile",
+        "tested",
+        "--workspace",
+        "--features",
+        &features,
+    ];
     phases.run("rustfmt", || {
         succeeds(workspace.cargo(&["fmt", "--all", "--check"]))
     });
     phases.run("clippy", || {
-        let arguments = ["clippy", "--workspace", "--all-targets", "--all-features"];
-        let mut command = workspace.cargo(&arguments);
-        command.args(["--", "-D", "warnings"]);
+        let mut command = workspace.cargo(&["clippy", "--all-targets"]);
+        command.args(build).args(["--", "-D", "warnings"]);
         succeeds(command)
     });
     phases.run("documentation", || {
-        let mut command = workspace.cargo(&["doc", "--workspace", "--no-deps"]);
-        command.env("RUSTDOCFLAGS", "-Dwarnings");
+        let mut command = workspace.cargo(&["doc", "--no-deps"]);
+        command.args(build).env("RUSTDOCFLAGS", "-Dwarnings");
         succeeds(command)
     });
-    if workspace.root.join("fuzz/Cargo.toml").exists() {
-        phases.run("fuzz targets: rustfmt and clippy", || {
-            let manifest = ["--manifest-path", "fuzz/Cargo.toml"];
-            let mut format = workspace.cargo(&["fmt", "--check"]);
-            format.args(manifest);
-            let mut clippy = workspace.cargo(&["clippy", "--all-targets"]);
-            clippy.args(manifest).args(["--", "-D", "warnings"]);
-            Ok(succeeds(format)? & succeeds(clippy)?)
-        });
-    }
     phases.run("tidy", || tidy::run(workspace));
     Ok(phases.finish())
 }

@@ -27,6 +27,9 @@ enum Command {
         /// Also test `extras/dbsp`, which takes many minutes to build.
         #[arg(long)]
         dbsp: bool,
+        /// Run all of Open vSwitch's own tests that pass, not only a sample of them.
+        #[arg(long)]
+        all_autotests: bool,
     },
     /// Check formatting, lints, documentation and tidy.
     Ci,
@@ -108,15 +111,22 @@ fn main() -> ExitCode {
 }
 
 /// Runs one command; `false` means that it ran and found a fault.
+///
+/// It is one match, an arm for each command.
 fn run(command: Command) -> anyhow::Result<bool> {
     match command {
-        Command::Test { quick, dbsp } => {
-            let extent = test::Extent {
+        Command::Test {
+            quick,
+            dbsp,
+            all_autotests,
+        } => test::run(
+            &Workspace::load()?,
+            test::Extent {
                 is_quick: quick,
                 has_dbsp: dbsp,
-            };
-            test::run(&Workspace::load()?, extent)
-        }
+                has_all_autotests: all_autotests,
+            },
+        ),
         Command::Ci => ci::run(&Workspace::load()?),
         Command::Tidy => tidy::run(&Workspace::load()?),
         Command::Dbsp(arguments) => dbsp::run(&Workspace::load()?, &arguments),
@@ -132,6 +142,7 @@ fn run(command: Command) -> anyhow::Result<bool> {
                 seed,
                 target,
                 is_guided: guided,
+                is_built: false,
             },
         ),
         Command::Autotest(arguments) => autotest::run(&Workspace::load()?, &arguments),

@@ -8,7 +8,7 @@
 //! The last line is `N passed, N failed`, summed over every test binary and every doc test. It
 //! is printed only if cargo ran all of them to the end.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use anyhow::Context;
@@ -21,15 +21,11 @@ use crate::fuzz;
 use crate::packages;
 use crate::phases::Phases;
 use crate::switch_tests;
-use crate::workspace::Workspace;
+use crate::workspace::{PRIVILEGED, SHARED, Workspace};
 
-/// The feature of tests that need root and external programs.
-const PRIVILEGED: &str = "privileged-tests";
-/// The feature of tests that read the shared folder.
-const SHARED: &str = "shared-data";
-/// The flags of the model check: locks and threads are the checker's, and assertions are on.
-/// Clippy does not see this build, so its warnings are errors here.
-const MODEL_FLAGS: &str = "--cfg thalweg_model -C debug-assertions -D warnings";
+/// The flags of the model check: locks and threads are the checker's. Clippy does not see this
+/// build, so its warnings are errors here.
+const MODEL_FLAGS: &str = "--cfg thalweg_model -D warnings";
 /// A build folder for the model check, so that it does not invalidate other builds.
 const MODEL_FOLDER: &str = "target/model";
 /// The arguments that select its tests.
@@ -41,12 +37,11 @@ const MODEL_TESTS: [&str; 6] = [
     "--test",
     "model_orders",
 ];
-/// What is run with programs of others, in order.
-const PEERS: [&str; 3] = [
-    "comparison with Open vSwitch",
-    "controllers",
-    "Open vSwitch's own tests",
-];
+const COMPARISON: &str = "comparison with Open vSwitch";
+const CONTROLLERS: &str = "controllers";
+const OWN_TESTS: &str = "Open vSwitch's own tests";
+/// What is run with programs of others.
+const PEERS: [&str; 3] = [COMPARISON, CONTROLLERS, OWN_TESTS];
 /// Seconds for each fuzz target.
 const FUZZ_SECONDS: u64 = 5;
 
@@ -95,6 +90,8 @@ pub struct Extent {
     pub is_quick: bool,
     /// Includes `extras/dbsp`, which takes many minutes to build.
     pub has_dbsp: bool,
+    /// Includes all of Open vSwitch's own tests that pass, instead of a sample.
+    pub has_all_autotests: bool,
 }
 
 /// Runs everything in the extent.
@@ -123,25 +120,16 @@ pub fn run(workspace: &Workspace, extent: Extent) -> anyhow::Result<bool> {
         }
         Ok(summary.add(cargo_test(workspace, &arguments)?))
     });
-    phases.run("model check of changes", || {
-        let arguments = ["--profile", "tested", "--target-dir", MODEL_FOLDER];
-        let arguments = [&arguments[..], &MODEL_TESTS].concat();
-        let flags = [("RUSTFLAGS", MODEL_FLAGS)];
-        Ok(summary.add(cargo_test_with(workspace, &arguments, &flags)?))
-    });
-    if fuzz::is_present(workspace) {
-        phases.run("cargo test of the fuzz targets", || {
-            let arguments = ["--release", "--manifest-path", "fuzz/Cargo.toml"];
-            Ok(summary.add(cargo_test(workspace, &arguments)?))
-        });
-        let seconds = if is_quick { 1 } else { FUZZ_SECONDS };
-        let config = fuzz::Config {
-            seconds,
-            seed: 1,
-            target: None,
-            is_guided: false,
-        };
-        phases.run("fuzz targets", || fuzz::run(workspace, &config));
+    if is_quick {
+        run_without_peers(workspace, &mut phases, &mut summary, 1);
+        left_out.extend(PEERS.map(|what| format!("{what}: --quick was given")));
+    } else {
+        run_with_peers(workspace, &mut phases, &mut summary, extent);
+        if !extent.has_all_autotests {
+            left_out.push(format!(
+                "most of {OWN_TESTS}: --all-autotests was not given"
+            ));
+        }
     }
     if extent.has_dbsp {
         phases.run("cargo test of extras/dbsp", || {
@@ -149,10 +137,6 @@ pub fn run(workspace: &Workspace, extent: Extent) -> anyhow::Result<bool> {
         });
     } else {
         left_out.push("extras/dbsp: --dbsp was not given".to_owned());
-    }
-    match is_quick {
-        true => left_out.extend(PEERS.map(|what| format!("{what}: --quick was given"))),
-        false => run_peers(workspace, &mut phases),
     }
     let is_success = phases.finish();
     for line in &left_out {
@@ -162,15 +146,49 @@ pub fn run(workspace: &Workspace, extent: Extent) -> anyhow::Result<bool> {
     Ok(is_success)
 }
 
-/// Runs what needs programs of others.
-fn run_peers(workspace: &Workspace, phases: &mut Phases) {
-    let [comparison, controllers, own_tests] = PEERS;
-    phases.run(comparison, || {
+/// Runs what needs programs of others, and beside it, what does not.
+fn run_with_peers(
+    workspace: &Workspace,
+    phases: &mut Phases,
+    summary: &mut Summary,
+    extent: Extent,
+) {
+    // Open vSwitch's own tests mostly wait.
+    phases.run_beside(
+        OWN_TESTS,
+        || autotest::run_passing(workspace, !extent.has_all_autotests),
+        |phases| run_without_peers(workspace, phases, summary, FUZZ_SECONDS),
+    );
+    phases.run(COMPARISON, || {
         let folder = differential::default_folder(workspace);
         differential::run(&differential::Config::for_tests(folder))
     });
-    phases.run(controllers, || controllers::run(workspace, true));
-    phases.run(own_tests, || autotest::run_passing(workspace));
+    phases.run(CONTROLLERS, || controllers::run(workspace, true));
+}
+
+/// Runs the tests with builds of their own, and fuzzes each target for `seconds` seconds.
+fn run_without_peers(
+    workspace: &Workspace,
+    phases: &mut Phases,
+    summary: &mut Summary,
+    seconds: u64,
+) {
+    phases.run("model check of changes", || {
+        let arguments = ["--profile", "tested", "--target-dir", MODEL_FOLDER];
+        let arguments = [&arguments[..], &MODEL_TESTS].concat();
+        let flags = [("RUSTFLAGS", MODEL_FLAGS)];
+        Ok(summary.add(cargo_test_with(workspace, &arguments, &flags)?))
+    });
+    phases.run("fuzz targets", || {
+        let config = fuzz::Config {
+            seconds,
+            seed: 1,
+            target: None,
+            is_guided: false,
+            is_built: true,
+        };
+        fuzz::run(workspace, &config)
+    });
 }
 
 /// Returns the features to turn on; writes the others to `left_out`, with the reason.
@@ -226,12 +244,11 @@ fn cargo_test_with(
         .context("cargo does not start")?;
     let output = child.stdout.take().context("cargo test has no output")?;
     let mut counts = Counts::default();
-    let mut echo = std::io::stdout().lock();
     for line in BufReader::new(output).split(b'\n') {
         let line = line.context("reading the output of cargo test")?;
         let line = String::from_utf8_lossy(&line);
         counts.add_line(&line);
-        writeln!(echo, "{line}")?;
+        println!("{line}");
     }
     let status = child.wait().context("waiting for cargo test")?;
     Ok(Outcome {

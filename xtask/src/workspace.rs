@@ -7,6 +7,10 @@ use std::process::Command;
 use anyhow::Context;
 use cargo_metadata::{Metadata, MetadataCommand, Package};
 
+/// The feature of tests that need root and external programs.
+pub(crate) const PRIVILEGED: &str = "privileged-tests";
+/// The feature of tests that read the shared folder.
+pub(crate) const SHARED: &str = "shared-data";
 /// The folder of data shared by several projects, unless `THALWEG_SHARED` names another.
 const SHARED_DEFAULT: &str = "../shared";
 

@@ -28,7 +28,7 @@ use thalweg_switch::{Config, Engine};
 use thalweg_workload::{AttackCase, packet_of_source};
 
 use super::clock::processor_time_ns;
-use super::forward::Arguments;
+use super::forward::arguments::{Arguments, Attack};
 use super::spread::Spread;
 use thalweg_command::console::Console;
 use thalweg_command::seed;
@@ -46,19 +46,6 @@ const SLOTS: u64 = 1 << 15;
 
 /// The seed that the attacker is assumed to know.
 const KNOWN_SEED: u64 = 0;
-
-/// The attacks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub(super) enum Attack {
-    /// Tuple space explosion: 8,192 masks (CVE-2019-25076)
-    Tse,
-    /// The same over IPv6
-    Tse6,
-    /// Keys that collide under the seed 0
-    Collide,
-    /// More entries than the cache has room for
-    Evict,
-}
 
 /// A sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -19,6 +19,7 @@
 //! The paper's own figures are rows marked as quoted; they are from another machine and
 //! switch. So is simple_switch's, unless `--peer` gives its measurements on this machine.
 
+mod case;
 mod cases;
 mod control;
 mod peer;
@@ -30,7 +31,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use serde::Serialize;
 
-use self::cases::{Case, Row};
+use self::case::Case;
+use self::cases::Row;
 use self::control::{BarrierRow, ReportRow};
 use self::peer::{Against, PeerRow};
 use super::picture;
@@ -122,7 +124,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     if let Some(path) = &arguments.plot {
         picture::check(path)?;
     }
-    let cases = cases::load(&arguments.programs)?;
+    let cases = case::load(&arguments.programs)?;
     if let Some(folder) = &arguments.write_inputs {
         return peer::write_inputs(&cases, arguments.packets, folder);
     }

@@ -17,22 +17,21 @@
 //! With `--workers`, a running switch does the same, measured by the wall clock (`workers`).
 //! It removes or returns all rules that are due in one change.
 
+pub(crate) mod load;
 mod plot;
 
 use anyhow::{Context, Result};
-use rand::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 use thalweg_datapath::{MegaflowClassifier, Mode};
 use thalweg_io::{CyclePort, NullPort, Port};
 use thalweg_packet::{Instant, Packet, PortId};
-use thalweg_pipeline::{Change, ClassifierKind, Flow, Operation, Selector, text};
-use thalweg_switch::{Config, Engine, Step};
-use thalweg_workload::{Action, Extra, Sequence, filter_rules, rules_text};
+use thalweg_pipeline::{Change, ClassifierKind};
+use thalweg_switch::{Engine, Step};
 
-use super::classify::{Order, RuleSet};
+use self::load::{Load, PORTS, TRAFFIC, Updates, Variant, limits};
+use super::classify::Order;
 use super::clock::processor_time_ns;
-use super::forward::Arguments;
+use super::forward::arguments::Arguments;
 use super::spread::Spread;
 use super::{picture, workers};
 use thalweg_command::console::Console;
@@ -40,17 +39,8 @@ use thalweg_command::failure::bad_input;
 use thalweg_command::lookups::LookupsReport;
 use thalweg_command::report::{Table, format_count};
 
-/// Packets of the traffic, which then repeats.
-const TRAFFIC: usize = 1 << 20;
-
-/// Number of ports that rules send to, from 2 on.
-pub(super) const PORTS: u32 = 8;
-
 /// Packets between two readings of the clock.
 const BURST: usize = 32;
-
-/// Rules that are removed at a time.
-const AWAY: usize = 64;
 
 /// One set, mode, classifier, traffic and rate.
 #[derive(Serialize, Debug)]
@@ -166,14 +156,6 @@ pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     })
 }
 
-/// How packets are answered.
-#[derive(Clone, Copy)]
-pub(super) struct Variant {
-    pub(super) mode: Mode,
-    pub(super) tables: ClassifierKind,
-    pub(super) megaflows: MegaflowClassifier,
-}
-
 /// The requested variants; the megaflows' classifier matters only with megaflows.
 fn variants(
     modes: &[Mode],
@@ -210,61 +192,6 @@ fn parse<T: std::str::FromStr<Err: std::fmt::Display> + Copy>(
         kind.map_err(|error| bad_input(format!("{argument}: {error}")))
     };
     names.iter().map(parse).collect()
-}
-
-/// Rules, and packets of flows that they match.
-pub(super) struct Load {
-    pub(super) name: String,
-    pub(super) flows: Vec<Flow>,
-    pub(super) packets: Vec<Packet>,
-}
-
-impl Load {
-    fn read(name: &str, arguments: &Arguments) -> Result<Load> {
-        let set = RuleSet::read(name, None, arguments.seed)?;
-        if set.filters.is_empty() {
-            return Err(bad_input(format!(
-                "--rules {name}: it has rules but no filters to draw packets from; name a \
-                 ClassBench file, or a set as acl1-10k"
-            )));
-        }
-        let actions = |index: usize| vec![Action::Output(2 + index as u32 % PORTS)];
-        let rules = filter_rules(&set.filters, 0, Extra::Ignore, actions);
-        let rules = rules.map_err(|error| bad_input(format!("--rules {name}: {error}")))?;
-        let read = text::parse_rules(name, &rules_text(&rules));
-        let read = read.map_err(|errors| anyhow::anyhow!("{}", errors[0]))?;
-        let mut random = Pcg64Mcg::seed_from_u64(arguments.seed);
-        let flows = arguments.flows.unwrap_or(262_144).max(1);
-        let packet = |_| {
-            let filter = &set.filters[random.random_range(0..set.filters.len())];
-            Packet::from_bytes(&filter.header(&mut random).packet())
-        };
-        Ok(Load {
-            name: name.to_owned(),
-            flows: read.flows,
-            packets: (0..flows).map(packet).collect(),
-        })
-    }
-
-    /// The packets of the flows in an order.
-    fn traffic(&self, order: Order, seed: u64) -> Result<Vec<Packet>> {
-        let sequence = Sequence::new(order.kind(), self.packets.len(), seed);
-        let sequence = sequence.map_err(|error| bad_input(format!("--traffic: {error}")))?;
-        let packets = sequence.map(|flow| self.packets[flow].clone());
-        Ok(packets.take(TRAFFIC).collect())
-    }
-}
-
-/// The limits of a switch for such a load.
-pub(super) fn limits(load: &Load, variant: Variant, arguments: &Arguments) -> Config {
-    let mut config = Config::default();
-    config.pipeline.rules = 2 * load.flows.len() + AWAY;
-    config.pipeline.classifier = variant.tables;
-    config.datapath.mode = variant.mode;
-    config.datapath.megaflow.classifier = variant.megaflows;
-    config.datapath.megaflow.entries = arguments.megaflows;
-    config.datapath.megaflow.bytes = usize::MAX;
-    config
 }
 
 fn measure(
@@ -326,47 +253,6 @@ fn measure(
         lookups,
         load_ms,
     })
-}
-
-/// Rules that are removed and return.
-pub(super) struct Updates {
-    random: Pcg64Mcg,
-    flows: Vec<Flow>,
-    away: Vec<Flow>,
-}
-
-impl Updates {
-    pub(super) fn new(load: &Load, arguments: &Arguments) -> Updates {
-        let flows = match arguments.update_rate {
-            0 => Vec::new(),
-            _ => load.flows.clone(),
-        };
-        Updates {
-            random: Pcg64Mcg::seed_from_u64(arguments.seed),
-            flows,
-            away: Vec::new(),
-        }
-    }
-
-    /// The next change.
-    pub(super) fn next(&mut self) -> Change {
-        if self.away.len() == AWAY {
-            let flow = self.away.remove(0);
-            self.flows.push(flow.clone());
-            return Change::one(Operation::Add(flow));
-        }
-        let place = self.random.random_range(0..self.flows.len());
-        let flow = self.flows.swap_remove(place);
-        let selector = Selector {
-            table: Some(flow.table),
-            matching: flow.matching.clone(),
-            strict_priority: Some(flow.priority),
-            cookie: None,
-            ..Selector::default()
-        };
-        self.away.push(flow);
-        Change::one(Operation::Delete(selector))
-    }
 }
 
 /// A switch between a source and a sink in memory.

@@ -12,123 +12,28 @@
 //! matches makes the pipeline read the five-tuple, so that the flows' keys differ. The rows
 //! "as read" show the same traffic without that rule.
 
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+pub(crate) mod arguments;
+pub(crate) mod bench;
+
+use std::path::Path;
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use thalweg_datapath::MaintainerKind;
 use thalweg_io::{CyclePort, NullPort, Port};
-use thalweg_packet::{Instant, Packet, PacketPool, PortId};
-use thalweg_pipeline::text;
-use thalweg_switch::{Config, Engine};
+use thalweg_packet::{Instant, PacketPool, PortId};
+use thalweg_switch::Config;
 use thalweg_workload::MicroCase;
 
-use super::attack::{self, Attack};
-use super::classify::Order;
+use self::arguments::Arguments;
+use self::bench::{Bench, READS_FIVE_TUPLE, config, packets_of};
+use super::attack;
 use super::clock::processor_time_ns;
 use super::end_to_end;
 use super::spread::Spread;
 use super::vector_filter;
 use thalweg_command::console::Console;
 use thalweg_command::failure::bad_input;
-use thalweg_command::number::number;
-
-/// The command's arguments.
-#[derive(clap::Args, Debug)]
-#[command(group = clap::ArgGroup::new("drawn").args(["rules", "vector_filter"]).multiple(true))]
-pub struct Arguments {
-    /// Samples for each row
-    #[arg(long, value_name = "N", default_value_t = 7, value_parser = number::<usize>(1..))]
-    pub(super) samples: usize,
-    /// Packets in each sample
-    #[arg(long, value_name = "N", default_value_t = 2_000_000, value_parser = number::<u64>(10..))]
-    pub(super) packets: u64,
-    /// Only cases whose name contains this: io, interpreter, microflow, megaflow, upcall
-    #[arg(long, value_name = "PART")]
-    case: Option<String>,
-    /// Only cases with this many flows; with --rules, the number of flows to draw [default:
-    /// 262144]
-    #[arg(long, value_name = "N", value_parser = number::<usize>(..))]
-    pub(super) flows: Option<usize>,
-    /// Instead of the cases: packets chosen to make others' packets costly; tse, tse6,
-    /// collide, evict
-    #[arg(
-        long, value_name = "NAME,...", value_delimiter = ',', value_enum,
-        conflicts_with_all = ["case", "flows", "peer", "rules"]
-    )]
-    attack: Vec<Attack>,
-    /// Instead of the cases: the figure of the slides on the vector Bloom filter. Megaflows of 20
-    /// masks, 100 to 10,000 of each, in sub-tables and behind the filter
-    #[arg(long, conflicts_with_all = ["case", "flows", "peer", "rules", "attack"])]
-    vector_filter: bool,
-    /// Rows of a peer, as written by bench/peers/ovs_dpdk.py
-    #[arg(long, value_name = "FILE")]
-    peer: Option<PathBuf>,
-    /// Seed of the traffic
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>(..))]
-    pub(super) seed: u64,
-    /// Instead of the cases: many rules, from ClassBench files (.xz is unpacked) or generated
-    /// sets such as acl1-10k, fw1-500k
-    #[arg(
-        long, value_name = "FILE|SET,...", value_delimiter = ',', conflicts_with_all = ["case", "peer", "attack", "vector_filter"]
-    )]
-    pub(super) rules: Vec<String>,
-    /// How packets are answered: megaflows, computational-flows [default: both]
-    #[arg(
-        long,
-        value_name = "NAME,...",
-        value_delimiter = ',',
-        requires = "rules", conflicts_with_all = ["case", "peer", "attack", "vector_filter"]
-    )]
-    pub(super) mode: Vec<String>,
-    /// How tables search rules: auto, tuple-space, merged-tuples, bloom, learned [default:
-    /// auto]
-    #[arg(
-        long,
-        value_name = "NAME,...",
-        value_delimiter = ',',
-        requires = "rules", conflicts_with_all = ["case", "peer", "attack", "vector_filter"]
-    )]
-    pub(super) classifier: Vec<String>,
-    /// How the wildcard cache searches entries: auto, tuple-space, bloom, learned [default:
-    /// auto]
-    #[arg(
-        long,
-        value_name = "NAME,...",
-        value_delimiter = ',',
-        requires = "rules", conflicts_with_all = ["case", "peer", "attack", "vector_filter"]
-    )]
-    pub(super) megaflow_classifier: Vec<String>,
-    /// Order in which flows send
-    #[arg(
-        long, value_name = "ORDER,...", value_delimiter = ',', value_enum, requires = "rules", conflicts_with_all = ["case", "peer", "attack", "vector_filter"],
-        default_values_t = [Order::Uniform]
-    )]
-    pub(super) traffic: Vec<Order>,
-    /// Capacity of the wildcard cache
-    #[arg(
-        long, value_name = "N", default_value_t = 200_000, requires = "rules", conflicts_with_all = ["case", "peer", "attack", "vector_filter"],
-        value_parser = number::<usize>(1..=100_000_000)
-    )]
-    pub(super) megaflows: usize,
-    /// Rules removed or returned per second during the samples
-    #[arg(
-        long, value_name = "N", default_value_t = 0, requires = "rules", conflicts_with_all = ["case", "peer", "attack", "vector_filter"],
-        value_parser = number::<u64>(..=10_000_000)
-    )]
-    pub(super) update_rate: u64,
-    /// Throughput of a running switch with N workers, at no more than 1 % loss, instead of the
-    /// processor time of a packet
-    #[arg(
-        long, value_name = "N,...", value_delimiter = ',', requires = "rules", conflicts_with_all = ["case", "peer", "attack", "vector_filter"],
-        value_parser = number::<usize>(1..=64)
-    )]
-    pub(super) workers: Vec<usize>,
-    /// Draw the rows: .svg for one picture, .html for all with the tables
-    #[arg(long, value_name = "FILE", requires = "drawn", conflicts_with_all = ["case", "peer", "attack"])]
-    pub(super) plot: Option<PathBuf>,
-}
 
 /// One row of the table.
 #[derive(Serialize, Deserialize, Debug)]
@@ -170,10 +75,6 @@ struct Case {
     /// Whether every packet of a sample must be a new flow.
     is_cold: bool,
 }
-
-/// Makes the pipeline read the five-tuple; no packet comes from port 99.
-pub(super) const READS_FIVE_TUPLE: &str = "priority=1,in_port=99,udp,nw_src=192.0.2.1,nw_dst=192.0.2.2,\
-                                tp_src=1,tp_dst=2,actions=drop\n";
 
 /// Measures and prints.
 ///
@@ -274,16 +175,6 @@ fn measure_all(arguments: &Arguments, console: &Console) -> Result<Report> {
     })
 }
 
-/// A switch with room for this many entries.
-pub(super) fn config(microflows: usize, megaflows: usize) -> Config {
-    let mut config = Config::default();
-    config.datapath.microflow.entries = microflows;
-    config.datapath.microflow.admit_one_in = 1;
-    config.datapath.megaflow.entries = megaflows;
-    config.datapath.megaflow.bytes = 1 << 30;
-    config
-}
-
 fn cases(seed: u64) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     let mut add = |name, mode, workload, extra_rules, config, is_cold| {
@@ -350,23 +241,22 @@ fn cases(seed: u64) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-fn packets_of(flows: impl Iterator<Item = thalweg_workload::Flow>) -> Vec<Packet> {
-    flows
-        .map(|flow| Packet::from_bytes(&flow.packet(60)))
-        .collect()
+fn bench_of(case: &Case) -> Result<Bench> {
+    let config = case.config.clone();
+    Bench::of(case.name, &case.workload, case.extra_rules, config)
 }
 
 fn measure(case: &Case, arguments: &Arguments) -> Result<Row> {
     let mut samples = Vec::new();
     let mut bytes_per_megaflow = None;
     let mut masks = 0;
-    let mut bench = Bench::new(case)?;
+    let mut bench = bench_of(case)?;
     if !case.is_cold {
         bench.forward((case.workload.flows.len() as u64 * 2).max(10_000));
     }
     for _ in 0..arguments.samples {
         if case.is_cold {
-            bench = Bench::new(case)?;
+            bench = bench_of(case)?;
         }
         let count = if case.is_cold {
             case.workload.flows.len() as u64
@@ -427,74 +317,6 @@ fn measure_io(flows: usize, arguments: &Arguments) -> Result<Row> {
         ns_per_packet: spread,
         bytes_per_megaflow: None,
     })
-}
-
-/// A switch between a source and a sink in memory.
-pub(super) struct Bench {
-    pub(super) engine: Engine,
-    source: CyclePort,
-    sink: NullPort,
-    received: Vec<Packet>,
-    sending: Vec<Packet>,
-}
-
-impl Bench {
-    fn new(case: &Case) -> Result<Bench> {
-        let config = case.config.clone();
-        Bench::of(case.name, &case.workload, case.extra_rules, config)
-    }
-
-    /// A switch with the rules of a workload and some others, and a source of its flows.
-    ///
-    /// # Errors
-    /// If the switch cannot be made, or does not take the rules.
-    pub(super) fn of(
-        name: &str,
-        workload: &MicroCase,
-        extra_rules: &str,
-        config: Config,
-    ) -> Result<Bench> {
-        let mut engine = Engine::new(config)?;
-        for port in [1, 2, 99] {
-            engine.add_port(PortId(port), Instant::ZERO);
-        }
-        let rules = workload.rules_text() + extra_rules;
-        let rules = text::parse_rules(name, &rules).map_err(|errors| {
-            let lines = errors.iter().fold(String::new(), |mut lines, error| {
-                let _ = writeln!(lines, "{error}");
-                lines
-            });
-            anyhow::anyhow!(lines)
-        })?;
-        engine.apply(&rules.into_change(), Instant::ZERO)?;
-        let mut packets = packets_of(workload.flows.iter().copied());
-        while packets.len() < 64 {
-            packets.extend_from_within(..);
-        }
-        Ok(Bench {
-            engine,
-            source: CyclePort::new(PortId(1), packets),
-            sink: NullPort::default(),
-            received: Vec::with_capacity(32),
-            sending: Vec::with_capacity(32),
-        })
-    }
-
-    /// Forwards packets of the source's flows.
-    pub(super) fn forward(&mut self, packets: u64) {
-        let mut forwarded = 0;
-        while forwarded < packets {
-            let now = Instant::ZERO;
-            self.source
-                .receive(&mut self.engine.outbox().pool, &mut self.received, now);
-            forwarded += self.received.len() as u64;
-            self.engine.forward(&mut self.received, now);
-            let outbox = self.engine.outbox();
-            self.sending
-                .extend(outbox.sent.drain(..).map(|(_, packet)| packet));
-            self.sink.send(&mut outbox.pool, &mut self.sending);
-        }
-    }
 }
 
 /// Reads the rows of a peer's file.

@@ -8,6 +8,7 @@ mod conntrack;
 mod end_to_end;
 mod forward;
 mod load;
+mod memory;
 mod openflow;
 mod picture;
 mod spread;
@@ -31,7 +32,7 @@ pub enum Command {
     /// The cost of tracking connections: of a packet, of a connection, and of its end
     Conntrack(conntrack::Arguments),
     /// The cost of forwarding a packet, by what the caches have of it
-    Forward(forward::Arguments),
+    Forward(forward::arguments::Arguments),
     /// The cost of reading and inserting many rules, in time and in memory
     Load(load::Arguments),
     /// The speed at which a switch follows an OpenFlow client, with Open vSwitch beside it

@@ -25,6 +25,7 @@ use thalweg_pipeline::{Change, Config, Flow, Operation, Pipeline};
 use thalweg_workload::{Action, Extra, Profile, filter_rules, generate_filters, rules_text};
 
 use super::clock::processor_time_ns;
+use super::memory::resident_bytes;
 use super::spread::Spread;
 use thalweg_command::console::Console;
 use thalweg_command::failure::bad_input;
@@ -243,7 +244,7 @@ fn measure(case: String, text: &str, arguments: &Arguments, console: &Console) -
         memory_bytes,
         bytes_per_rule: per_rule(memory_bytes),
         resident_bytes_per_rule: resident
-            .map(|(before, after)| per_rule(after.saturating_sub(before))),
+            .map(|(before, after)| per_rule(after.saturating_sub(before) as usize)),
     })
 }
 
@@ -270,13 +271,6 @@ fn mask_count(change: &Change) -> usize {
     };
     let masks: HashSet<_> = flows.map(|flow| (flow.table, mask(flow))).collect();
     masks.len()
-}
-
-/// Bytes of memory that the process uses now; `None` where the system does not say.
-pub(super) fn resident_bytes() -> Option<usize> {
-    let text = fs::read_to_string("/proc/self/statm").ok()?;
-    let pages: usize = text.split_whitespace().nth(1)?.parse().ok()?;
-    Some(pages * rustix::param::page_size())
 }
 
 fn describe(row: &Row) -> String {

@@ -22,7 +22,8 @@ use thalweg_pipeline::ClassifierKind;
 use thalweg_workload::MicroCase;
 
 use super::clock::processor_time_ns;
-use super::forward::{Arguments, Bench, READS_FIVE_TUPLE, config};
+use super::forward::arguments::Arguments;
+use super::forward::bench::{Bench, READS_FIVE_TUPLE, config};
 use super::picture;
 use super::spread::Spread;
 use thalweg_command::console::Console;

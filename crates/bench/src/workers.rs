@@ -23,8 +23,8 @@ use thalweg_pipeline::Change;
 use thalweg_switch::{Switch, SwitchConfig, SwitchPort, Totals};
 
 use super::classify::Order;
-use super::end_to_end::{Load, PORTS, Updates, Variant, limits};
-use super::forward::Arguments;
+use super::end_to_end::load::{Load, PORTS, Updates, Variant, limits};
+use super::forward::arguments::Arguments;
 use super::spread::Spread;
 use thalweg_command::report::{Table, format_count};
 

@@ -2,12 +2,13 @@
 //!
 //! [`prefetch`] requests a cache line early. It is safe with any index: the processor drops a
 //! request for memory that it may not read, and the program itself reads and writes nothing.
-//! `fields` compares the fields of a vector filter's block, `line` the slots of an index line,
-//! `lanes` a key with eight rules. `vector` puts these and others behind one trait for each
-//! set of instructions, and `level` chooses the set.
+//! `fields` compares the fields of a vector filter's block (`block` has the instructions),
+//! `line` the slots of an index line, `lanes` a key with eight rules. `vector` puts these and
+//! others behind one trait for each set of instructions, and `level` chooses the set.
 
 #![allow(unsafe_code)]
 
+mod block;
 pub(crate) mod fields;
 pub(crate) mod lanes;
 mod level;

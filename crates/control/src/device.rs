@@ -27,8 +27,8 @@ use crate::change::{EntryKey, EntryRef};
 use crate::digests::{Digests, List};
 use crate::idle::IdleTimers;
 use crate::packet_io;
-use crate::pipeline_config::Pipeline;
-use crate::problem::{Code, Failure, Problem};
+use crate::pipeline::{Pipeline, no_pipeline};
+use crate::problem::{Failure, Problem};
 use crate::proto::p4::v1 as p4;
 use crate::proto::p4::v1::stream_message_request::Update as Request;
 use crate::proto::p4::v1::stream_message_response::Update as Response;
@@ -514,12 +514,6 @@ impl<T: Target> Device<T> {
             self.counters.dropped_messages += 1;
         }
     }
-}
-
-/// The answer to calls before there is a pipeline.
-pub(crate) fn no_pipeline() -> Problem {
-    let text = "there is no forwarding pipeline; set one first";
-    Problem::new(Code::FailedPrecondition, text)
 }
 
 fn message(update: Response) -> StreamEvent {

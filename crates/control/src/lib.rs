@@ -26,6 +26,7 @@ pub mod model;
 pub mod openflow;
 mod p4info;
 mod packet_io;
+mod pipeline;
 mod pipeline_config;
 mod problem;
 pub mod proto;

@@ -18,8 +18,9 @@ use thalweg_packet::Instant;
 
 use crate::arbitration::RoleName;
 use crate::batch;
-use crate::device::{Device, no_pipeline};
+use crate::device::Device;
 use crate::p4info::{Catalog, Counter};
+use crate::pipeline::{Pipeline, no_pipeline};
 use crate::problem::{Code, Failure, Problem};
 use crate::proto::p4::v1 as p4;
 use crate::proto::p4::v1::entity::Entity as Kind;
@@ -30,12 +31,6 @@ use crate::proto::p4::v1::write_request::Atomicity;
 use crate::store::{Live, Store, owned};
 use crate::target::{Side, Target};
 use crate::value::Value;
-
-/// A program with everything written to it.
-pub(crate) struct Pipeline {
-    pub(crate) config: p4::ForwardingPipelineConfig,
-    pub(crate) store: Store,
-}
 
 impl<T: Target> Device<T> {
     /// Handles `SetForwardingPipelineConfig`.

@@ -17,6 +17,7 @@ use crate::maintain::{Following, Maintainer, Published, Requests, Slice, Walks};
 use crate::maintainer_kind::MaintainerKind;
 use crate::outcome::{Outcome, Work};
 use crate::statistics::{EvictReason, Statistics};
+use crate::watch::{UpcallReport, UpcallWatch};
 
 /// The caches of one worker, at one version of the pipeline.
 ///
@@ -350,6 +351,24 @@ impl Datapath {
         with_core!(&mut self.core, core => {
             core.tally.settle(&mut core.ledger);
             core.take_ledger()
+        })
+    }
+
+    /// Sets whether upcalls are reported.
+    pub fn watch_upcalls(&mut self, is_watched: bool) {
+        with_core!(&mut self.core, core => {
+            let has_watch = core.watch.is_some();
+            if is_watched != has_watch {
+                core.watch = is_watched.then(UpcallWatch::default);
+            }
+        });
+    }
+
+    /// Takes the reports since the last call, and the number of those that had no room.
+    pub fn take_upcalls(&mut self) -> (Vec<UpcallReport>, u64) {
+        with_core!(&mut self.core, core => match &mut core.watch {
+            Some(watch) => watch.take(),
+            None => (Vec::new(), 0),
         })
     }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use thalweg_packet::Instant;
+use thalweg_packet::{Instant, Packet};
 use thalweg_pipeline::{
     Continuation, Counters, Effect, Pipeline, StepKind, Trace, Translation, Version, Walker,
 };
@@ -18,6 +18,7 @@ use crate::entry::{Credit, Entry, EntryId, Mark, Program};
 use crate::maintain::Caches;
 use crate::megaflow::Arrival;
 use crate::statistics::{EvictReason, RefuseReason};
+use crate::watch::{FRAME_BYTES_MAX, UpcallEntry, UpcallReport};
 
 impl<const W: usize> Core<W> {
     /// Gets the interpreter's answer to a key, and remembers it.
@@ -260,6 +261,45 @@ impl<const W: usize> Core<W> {
                 exact.expect("its place is kept")
             }
         }
+    }
+
+    /// Notes what became of a packet that no cache could answer.
+    pub(crate) fn note_upcall(&mut self, packet: &Packet, key: &[u64; W], answer: &Answer) {
+        let id = match answer {
+            Answer::Entry(id) => Some(*id),
+            Answer::Once(..) => None,
+        };
+        let bytes = packet.bytes();
+        let is_new = id.is_some_and(|id| self.entries.is_unused(id));
+        let sample_bytes = self.config.megaflow.sample_bytes;
+        if let Some(id) = id.filter(|_| is_new && sample_bytes > 0) {
+            self.entries
+                .keep_sample(id, &bytes[..bytes.len().min(sample_bytes)]);
+        }
+        if self.watch.is_none() {
+            return;
+        }
+        let ingress = self.layout.ingress_words();
+        let entry = id.map(|id| {
+            let entry = self.entries.get(id);
+            UpcallEntry {
+                mask: self.megaflow.mask(entry.subtable)[..ingress].to_vec(),
+                effects: entry.program.effects(),
+                is_new,
+            }
+        });
+        let report = UpcallReport {
+            layout: self.layout.clone(),
+            in_port: packet.in_port(),
+            frame: bytes[..bytes.len().min(FRAME_BYTES_MAX)].to_vec(),
+            length: packet.original_len(),
+            key: key[..ingress].to_vec(),
+            entry,
+        };
+        let Some(watch) = &mut self.watch else {
+            return;
+        };
+        watch.add(report);
     }
 }
 

@@ -22,8 +22,8 @@ use thalweg_packet::wire::{IpProtocol, PacketBuilder, TcpFlags};
 use thalweg_v2p::{Address, Body, Packet};
 
 use crate::Time;
+use crate::id::PortId;
 use crate::tcp::{Segment, TcpConfig, Towards};
-use crate::topology::PortId;
 
 /// The kept length of a frame.
 pub const SNAP_BYTES: usize = 192;

@@ -15,7 +15,7 @@ use std::io::{self, Write};
 
 use thalweg_v2p::{Address, Body, Packet};
 
-use crate::topology::NodeId;
+use crate::id::NodeId;
 
 const MURMUR_SEED: u32 = 0x8bad_f00d;
 const UDP: u8 = 17;

@@ -16,7 +16,8 @@
 //! 2. An element that failed twice works again after both failures end.
 
 use crate::Time;
-use crate::topology::{NodeId, PortId, Topology};
+use crate::id::{NodeId, PortId};
+use crate::topology::Topology;
 
 /// The failing element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

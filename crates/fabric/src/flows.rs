@@ -10,9 +10,10 @@ use std::collections::HashMap;
 use thalweg_v2p::{Address, Key, MapVersion, Vni};
 
 use crate::config::{Config, ConfigError, Payload, Transport};
+use crate::id::NodeId;
 use crate::report::Report;
-use crate::tenants::TrafficShares;
-use crate::topology::{NodeId, NodeKind, Topology};
+use crate::tenants::{TrafficShares, vni_of};
+use crate::topology::{NodeKind, Topology};
 use crate::{Time, TraceLine};
 
 const MAX_DATAGRAM: u64 = 65_507;
@@ -107,11 +108,6 @@ impl Machines {
     fn len_of_tenant(&self) -> u32 {
         self.indices.len() as u32
     }
-}
-
-/// The network of a tenant; the first has 0, as in the published code.
-pub(crate) fn vni_of(tenant: usize) -> Vni {
-    Vni::new(tenant as u32).unwrap_or_default()
 }
 
 /// A packet to send, or a connection to open.

@@ -29,6 +29,7 @@ mod failure;
 mod flows;
 mod gateways;
 mod generate;
+mod id;
 mod memory;
 mod name;
 mod port;
@@ -54,6 +55,7 @@ pub use failure::{Element, Failure};
 pub use generate::{
     BurstWorkload, FlowWorkload, IncastWorkload, RpcWorkload, Sizes, VideoWorkload,
 };
+pub use id::{NodeId, PortId};
 pub use memory::place_memory;
 pub use name::{NodeClass, NodeName, NodeNameError};
 pub use port::{Link, Port, PortCounters};
@@ -64,5 +66,5 @@ pub use shape::{FatTree, TopologyError};
 pub use simulation::{Census, PacketStep, Simulation};
 pub use tcp::{Algorithm, LossDetection, TcpConfig, TcpConfigError};
 pub use time::Time;
-pub use topology::{NodeId, NodeKind, PortId, Topology};
+pub use topology::{NodeKind, Topology};
 pub use trace::{Placement, TraceError, TraceLine, read_trace};

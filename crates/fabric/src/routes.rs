@@ -15,7 +15,7 @@ use std::collections::HashMap;
 
 use prefetch_index::prefetch_index;
 
-use crate::topology::{NodeId, PortId};
+use crate::id::{NodeId, PortId};
 
 const UNREACHED: u32 = u32::MAX;
 

@@ -38,8 +38,9 @@ pub(crate) use self::learning::LearningCache;
 pub use self::on_demand::OnDemand;
 pub(crate) use self::on_demand::{HOST_UPDATE, HostMemory, Known};
 use crate::config::{Config, Scheme, SwitchV2p};
+use crate::id::NodeId;
 use crate::tenants::partitions_of;
-use crate::topology::{NodeId, NodeKind, Topology};
+use crate::topology::{NodeKind, Topology};
 
 /// The state in the switches of a run, by switch.
 #[derive(Clone, Debug)]

@@ -41,6 +41,7 @@ mod segment;
 mod sender;
 #[cfg(test)]
 mod tests;
+mod window;
 
 pub use config::{Algorithm, LossDetection, TcpConfig, TcpConfigError};
 pub(crate) use receiver::Receiver;

@@ -11,7 +11,6 @@
 use thalweg_v2p::{Partitions, Vni};
 
 use crate::ecmp::mixed;
-use crate::flows::vni_of;
 
 /// A tenant among several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +48,11 @@ impl TrafficShares {
         let point = mixed(u64::from(number)) % total;
         self.sums.partition_point(|sum| *sum <= point) as u32
     }
+}
+
+/// The network of a tenant; the first has 0, as in the published code.
+pub(crate) fn vni_of(tenant: usize) -> Vni {
+    Vni::new(tenant as u32).unwrap_or_default()
 }
 
 /// The partitions that the tenants' weights give.

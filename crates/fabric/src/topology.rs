@@ -29,19 +29,12 @@ use std::sync::Arc;
 use prefetch_index::prefetch_index;
 use thalweg_v2p::{Address, Attachment, Directory, Role, SwitchId};
 
+use crate::id::{NodeId, PortId};
 use crate::name::{NodeClass, NodeName};
 use crate::routes::Routes;
 use crate::shape::{FatTree, TopologyError};
 
 const CORE_BYTE: u32 = 255;
-
-/// A switch, a server or a gateway.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct NodeId(pub u32);
-
-/// One direction of a link, at the sending node.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct PortId(pub u32);
 
 /// The kind of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -11,9 +11,11 @@ mod ct;
 mod decode;
 mod encap;
 mod encode;
+mod encoder;
 mod instructions;
 mod learn;
 mod nesting;
+mod port;
 mod sample;
 mod set_field;
 mod subfield;
@@ -27,7 +29,7 @@ pub use encode::{encode_actions, encode_actions_for};
 use bytes::Bytes;
 
 use crate::field::{FieldId, Value};
-use crate::message::port::PortNumber;
+use crate::port_number::PortNumber;
 
 /// What a flow entry does (OpenFlow 1.5.1, section 5.5). OpenFlow 1.0 has only `apply`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]

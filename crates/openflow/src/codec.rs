@@ -12,6 +12,7 @@ mod connection;
 mod continuation;
 mod flow;
 mod group;
+mod kinds;
 mod meter;
 mod monitor;
 mod nicira;
@@ -222,7 +223,7 @@ pub fn encode(version: Version, xid: u32, message: &Message) -> Option<Vec<u8>> 
     if !writing::can_say(version, message) {
         return None;
     }
-    let (kind, more) = writing::kind_of(message);
+    let (kind, more) = kinds::kind_of(message);
     let mut writer = begin(version, xid, kind, more)?;
     writing::body(version, message, &mut writer);
     finish(writer)

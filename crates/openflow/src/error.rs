@@ -1,7 +1,8 @@
 //! Errors: why a message or a request is refused, under the standard's type and code.
 //!
-//! A [`Refusal`] is what decoding and carrying out return; [`ErrorMessage`] is the message that
-//! tells the peer, with the beginning of the message that it is about. One list
+//! A [`Refusal`] is what decoding and carrying out return; [`ErrorMessage`](crate::ErrorMessage)
+//! is the message that tells the peer, with the beginning of the message that it is about. One
+//! list
 //! (`error/table.rs`) has the numbers of every error in every version. An error that a version
 //! cannot express is sent as the nearest it has ([`ErrorCode::number`]).
 
@@ -9,12 +10,9 @@ mod table;
 
 use std::fmt;
 
-use bytes::Bytes;
-
 use crate::version::Version;
-use crate::wire::{Reader, Writer};
 
-use table::{EXPERIMENTER, Number, ROWS};
+use table::{Number, ROWS};
 
 /// Whose numbers an error has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,99 +130,6 @@ pub fn refuse(code: ErrorCode, what: impl Into<String>) -> Refusal {
     }
 }
 
-/// The error message (OpenFlow 1.5.1, section 7.5.4).
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ErrorMessage {
-    /// Its numbers.
-    pub number: ErrorNumber,
-    /// The message that failed, as far as there is room, or a text for a failed hello.
-    pub data: Bytes,
-}
-
-/// Most bytes of a message that an error quotes; Open vSwitch, too, quotes all that there is room
-/// for. The rest of an error's message is shorter than what is left.
-const MOST_QUOTED: usize = u16::MAX as usize - 64;
-
-/// The experimenter's number of OpenFlow 1.0 and 1.1 errors (Open vSwitch, `NXVC_VENDOR_ERROR`).
-const VENDOR_ERROR: (u16, u16) = (0xb0c2, 0);
-
-impl ErrorMessage {
-    /// Tells a peer that speaks `version` why `offending`, a whole message, was refused.
-    ///
-    /// An error that the version lacks is told as Open vSwitch does: by
-    /// `NXBRC_UNENCODABLE_ERROR`, which every version has.
-    pub fn new(version: Version, code: ErrorCode, offending: &[u8]) -> ErrorMessage {
-        let number = code
-            .number(version)
-            .or_else(|| ErrorCode::NXBRC_UNENCODABLE_ERROR.number(version))
-            .expect("every version has that error");
-        ErrorMessage {
-            number,
-            data: Bytes::copy_from_slice(&offending[..offending.len().min(MOST_QUOTED)]),
-        }
-    }
-
-    /// Its name in a version, if the numbers are known.
-    pub fn code(&self, version: Version) -> Option<ErrorCode> {
-        ErrorCode::from_number(version, self.number)
-    }
-
-    pub(crate) fn encode(&self, writer: &mut Writer) {
-        let ErrorNumber {
-            experimenter,
-            kind,
-            code,
-        } = self.number;
-        match experimenter {
-            None => {
-                writer.u16(kind);
-                writer.u16(code);
-            }
-            Some(experimenter) if kind == EXPERIMENTER => {
-                writer.u16(kind);
-                writer.u16(code);
-                writer.u32(experimenter);
-            }
-            Some(experimenter) => {
-                writer.u16(VENDOR_ERROR.0);
-                writer.u16(VENDOR_ERROR.1);
-                writer.u32(experimenter);
-                writer.u16(kind);
-                writer.u16(code);
-            }
-        }
-        writer.put(&self.data);
-    }
-
-    pub(crate) fn decode(version: Version, reader: &mut Reader<'_>) -> Result<Self, Refusal> {
-        let (kind, code) = (reader.u16()?, reader.u16()?);
-        let number = if version >= Version::V12 && kind == EXPERIMENTER {
-            let experimenter = Some(reader.u32()?);
-            ErrorNumber {
-                experimenter,
-                kind,
-                code,
-            }
-        } else if version < Version::V12 && (kind, code) == VENDOR_ERROR {
-            ErrorNumber {
-                experimenter: Some(reader.u32()?),
-                kind: reader.u16()?,
-                code: reader.u16()?,
-            }
-        } else {
-            ErrorNumber {
-                experimenter: None,
-                kind,
-                code,
-            }
-        };
-        Ok(ErrorMessage {
-            number,
-            data: Bytes::copy_from_slice(reader.rest()),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,22 +143,6 @@ mod tests {
                 };
                 let back = ErrorCode::from_number(version, number).expect("it is in the list");
                 assert_eq!(back.number(version), Some(number), "{code} in {version}");
-            }
-        }
-    }
-
-    #[test]
-    fn messages_survive_the_wire() {
-        for code in ErrorCode::all() {
-            for version in Version::ALL {
-                let message = ErrorMessage::new(version, code, &[7; 80]);
-                let mut writer = Writer::new();
-                message.encode(&mut writer);
-                let bytes = writer.into_bytes();
-                let mut reader = Reader::new(&bytes, ErrorCode::OFPBRC_BAD_LEN);
-                let back = ErrorMessage::decode(version, &mut reader);
-                assert_eq!(back.as_ref(), Ok(&message));
-                assert_eq!(message.data.len(), 80);
             }
         }
     }

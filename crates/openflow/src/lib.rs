@@ -14,9 +14,11 @@
 pub mod action;
 mod codec;
 mod error;
+mod error_message;
 mod field;
 mod matching;
 pub mod message;
+mod port_number;
 mod property;
 mod session;
 mod version;
@@ -25,7 +27,8 @@ mod wire;
 pub use codec::{
     Context, Frame, HEADER_BYTES, Pieces, decode, encode, encode_reply, message_length, xid_of,
 };
-pub use error::{ErrorCode, ErrorMessage, ErrorNumber, Refusal, refuse};
+pub use error::{ErrorCode, ErrorNumber, Refusal, refuse};
+pub use error_message::ErrorMessage;
 pub use field::{Class, FieldId, Header, Needs, Value};
 pub use matching::{Condition, Cookie, Judgement, Match};
 pub use session::{Incoming, Session, SessionConfig, SessionCounters};

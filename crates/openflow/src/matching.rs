@@ -5,15 +5,17 @@
 
 mod entries;
 mod forms;
+mod judgement;
 pub(crate) mod needs;
 mod standard;
 #[cfg(test)]
 mod tests;
 
-pub use entries::{Cookie, Judgement};
+pub use entries::Cookie;
+pub use judgement::Judgement;
 
 use crate::field::{FieldId, Value};
-use crate::message::port::PortNumber;
+use crate::port_number::PortNumber;
 
 /// A condition on one field.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

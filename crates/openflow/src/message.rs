@@ -5,6 +5,7 @@ mod table;
 pub mod bundle;
 pub mod connection;
 pub mod continuation;
+pub(crate) mod counts;
 pub mod flow;
 pub mod group;
 pub mod meter;
@@ -19,7 +20,8 @@ pub(crate) use table::{Kind, Place, kind_of, place_of};
 
 use bytes::Bytes;
 
-use crate::error::ErrorMessage;
+use crate::error_message::ErrorMessage;
+use crate::port_number::PortNumber;
 use bundle::{BundleAdd, BundleControl};
 use connection::{AsyncConfig, AsyncForm, Hello, RequestForward, RoleMessage, RoleStatus};
 use flow::{AggregateStats, FlowMod, FlowRemoved, FlowStats, FlowStatsRequest};
@@ -28,9 +30,7 @@ use meter::{MeterConfig, MeterFeatures, MeterMod, MeterStats};
 use monitor::{MonitorRequest, MonitorUpdate};
 use nicira::{CtFlush, IpfixStats, TlvTable, TlvTableMod};
 use packet::{PacketIn, PacketInFormat, PacketOut};
-use port::{
-    PortDesc, PortMod, PortNumber, PortStats, PortStatus, QueueDesc, QueueRequest, QueueStats,
-};
+use port::{PortDesc, PortMod, PortStats, PortStatus, QueueDesc, QueueRequest, QueueStats};
 use switch::{
     Description, Features, SwitchConfig, TableDesc, TableFeatures, TableMod, TableStats,
     TableStatus,

@@ -19,7 +19,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::codec::{Context, Frame, decode, encode, message_length, xid_of};
-use crate::error::{ErrorCode, ErrorMessage, Refusal, refuse};
+use crate::error::{ErrorCode, Refusal, refuse};
+use crate::error_message::ErrorMessage;
 use crate::message::Message;
 use crate::message::connection::Hello;
 use crate::version::{Version, Versions};

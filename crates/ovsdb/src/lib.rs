@@ -75,6 +75,7 @@ mod column;
 pub mod jsonrpc;
 #[cfg(test)]
 mod model;
+mod number;
 pub mod open_vswitch;
 mod reconnect;
 mod replica;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::jsonrpc::excerpt;
-use crate::value::integer;
+use crate::number::integer;
 
 /// A type of atoms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

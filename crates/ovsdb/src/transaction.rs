@@ -22,8 +22,9 @@ use uuid::Uuid;
 
 use crate::column::{AtomKind, Column, ColumnKind, Integer, Many, MapOf, TableIndex};
 use crate::jsonrpc::excerpt;
+use crate::number::integer;
 use crate::replica::{DatabaseReplica, Row};
-use crate::value::{Datum, NewRow, integer, parse_uuid};
+use crate::value::{Datum, NewRow, parse_uuid};
 
 /// What is done to a row of the database.
 #[derive(Clone, Debug)]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::number::integer;
 use crate::schema::{AtomType, ColumnType};
 
 /// A row that a transaction inserts, until the database gives it its UUID.
@@ -345,15 +346,6 @@ fn tagged<'a>(value: &'a Value, tag: &str) -> Option<&'a Value> {
         [Value::String(name), rest] if name == tag => Some(rest),
         _ => None,
     }
-}
-
-/// A whole number, which JSON may also write with a fraction of zero.
-pub(crate) fn integer(value: &Value) -> Option<i64> {
-    value.as_i64().or_else(|| {
-        let real = value.as_f64().filter(|_| value.is_f64())?;
-        let is_whole = real.fract() == 0.0 && real.abs() < 9_007_199_254_740_992.0;
-        is_whole.then_some(real as i64)
-    })
 }
 
 #[cfg(test)]

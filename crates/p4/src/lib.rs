@@ -26,6 +26,12 @@
 //! `packet`. It is separate from `pipeline`, since almost nothing of a walk is the same: a P4
 //! program has its own parser, header instances, externs and control flow.
 //!
+//! # Words
+//! - *Frame*: the words with headers and metadata of a packet under way.
+//! - *Fault*: something without effect that a program did; it is counted.
+//! - *Target*: a program at work, with its state.
+//! - *Replica*: a copy of a packet in a multicast group.
+//!
 //! References: *P4_16 Language Specification*, version 1.2.4, The P4 Language Consortium, 2023;
 //! the JSON format of BMv2, version 2.23 (`docs/JSON_format.md` of the behavioral model).
 

@@ -1,8 +1,9 @@
 //! Runs packets through a program.
 //!
 //! [`frame`](self) holds a packet being processed. `parse`, `engine` with `act`, and `deparse`
-//! do the four things that happen to it. `outcome` has the results. It knows no cache:
-//! [`crate::target`] puts the caches in front of it, and an `observer` sees what a walk does.
+//! do the four things that happen to it; `pack` puts fields together. `outcome` has the results.
+//! It knows no cache: [`crate::target`] puts the caches in front of it, and an `observer` sees
+//! what a walk does.
 
 mod act;
 mod deparse;
@@ -10,6 +11,7 @@ pub(crate) mod engine;
 pub(crate) mod frame;
 pub(crate) mod observer;
 pub(crate) mod outcome;
+mod pack;
 mod parse;
 
 pub use engine::TraceStep;

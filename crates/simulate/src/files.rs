@@ -13,7 +13,7 @@ use thalweg_fabric::{
     TraceLine, VideoWorkload, read_trace,
 };
 
-use super::ledger::Hash;
+use super::hash::Hash;
 use thalweg_command::failure::bad_input;
 
 /// The traffic of a plan, and its placement.

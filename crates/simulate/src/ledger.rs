@@ -10,7 +10,6 @@
 //! 2. A file repeats the hash of its run, and has a hash of its row. A file that does not
 //!    match is damaged: it is reported, and its run is done again.
 
-use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -18,28 +17,11 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::files::Traffic;
+use super::hash::Hash;
 use super::row::Row;
 use super::runs::Run;
 use thalweg_command::failure::bad_input;
 use thalweg_command::output::write_text;
-
-/// MurmurHash3 (x64, 128 bits).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Hash(u128);
-
-impl Hash {
-    /// Hashes some bytes.
-    pub(super) fn of(bytes: &[u8]) -> Hash {
-        let hash = murmur3::murmur3_x64_128(&mut &bytes[..], 0);
-        Hash(hash.expect("a slice can be read"))
-    }
-}
-
-impl fmt::Display for Hash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
-    }
-}
 
 /// The folder of finished runs.
 #[derive(Debug)]

@@ -18,6 +18,7 @@
 mod capture;
 mod figures;
 mod files;
+mod hash;
 mod ledger;
 mod page;
 mod parquet;

@@ -13,9 +13,10 @@ use thalweg_datapath::MaintainerKind;
 use thalweg_packet::{Instant, Packet, PortId};
 use thalweg_pipeline::{Change, Flow, Operation, Selector, TableId, text};
 use thalweg_switch::{Config, Engine};
+use thalweg_workload::IS_OPTIMISED;
 
 /// Least changes in a run.
-const CHANGES: u64 = if cfg!(debug_assertions) { 400 } else { 8_000 };
+const CHANGES: u64 = if IS_OPTIMISED { 8_000 } else { 400 };
 
 fn wanted_changes() -> u64 {
     let wanted = std::env::var("THALWEG_CHANGES");

@@ -8,7 +8,7 @@
 //! empty.
 //!
 //! ```text
-//!   RUSTFLAGS="--cfg thalweg_model -C debug-assertions" cargo test --profile tested \
+//!   RUSTFLAGS="--cfg thalweg_model" cargo test --profile tested \
 //!       --target-dir target/model -p thalweg-switch --test model
 //! ```
 //!

@@ -14,8 +14,9 @@ use thalweg_datapath::{EvictReason, MaintainerKind, Outcome};
 use thalweg_packet::Instant;
 use thalweg_pipeline::{Change, Counters, RuleId};
 use thalweg_switch::{Config, Step};
+use thalweg_workload::IS_OPTIMISED;
 
-const SEEDS: u64 = if cfg!(debug_assertions) { 20 } else { 240 };
+const SEEDS: u64 = if IS_OPTIMISED { 240 } else { 20 };
 
 /// Bytes of caches that hold a few dozen entries, or a hundred.
 const TIGHT: [usize; 2] = [6_000, 24_000];

@@ -21,14 +21,10 @@ use thalweg_pipeline::{
     BridgeId, Change, ClassifierKind, FragmentMode, Mirrors, Operation, StepKind, text, translate,
 };
 use thalweg_switch::{Config, Engine};
-use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
+use thalweg_workload::{IS_OPTIMISED, PacketSource, RandomConfig, RandomPipeline};
 
 /// Least comparisons in a run.
-const CHECKS: u64 = if cfg!(debug_assertions) {
-    20_000
-} else {
-    1_200_000
-};
+const CHECKS: u64 = if IS_OPTIMISED { 1_200_000 } else { 20_000 };
 
 const FRAGMENT_MODES: [FragmentMode; 3] = [
     FragmentMode::Normal,

@@ -24,13 +24,10 @@ use thalweg_pipeline::{
     Translation, resume, run, translate,
 };
 use thalweg_switch::Config;
+use thalweg_workload::IS_OPTIMISED;
 
 /// Least comparisons in a run.
-const CHECKS: u64 = if cfg!(debug_assertions) {
-    5_000
-} else {
-    80_000
-};
+const CHECKS: u64 = if IS_OPTIMISED { 80_000 } else { 5_000 };
 
 /// The bits of `ct_state`, and two pairs of them that only a conversation leads to.
 const STATES: [(&str, u8); 10] = [

@@ -25,6 +25,18 @@
 //! - Three profiles share one state machine: the published code, the paper, and the paper with
 //!   versions ([`Profile`]).
 //!
+//! # Words
+//! - *Mapping*: a virtual address, its tenant, its physical address and a version.
+//! - *Place*: the physical address of a machine's host.
+//! - *Resolved*: the outer destination of a packet is a host, not a gateway.
+//! - *Carried mapping*: a mapping that travels in a packet's tags, spilled or promoted to a core.
+//! - *Directory*: what all agents of a fabric know: gateways, switches, places of hosts.
+//! - *Floor*: the version up to which a key is known not to be at a place.
+//! - *Misdelivery tag*: names the host that a packet reached without finding the machine.
+//! - *Partition*: the sets of a cache that one tenant has.
+//! - *Demand*: offers to and lookups in a switch's cache, from which hits of other sizes follow.
+//! - *Miss-ratio curve*: how often a cache would miss, by its size.
+//!
 //! Reference: Lior Zeno, Ang Chen, Mark Silberstein, *In-Network Address Caching for Virtual
 //! Networks*, SIGCOMM 2024.
 

@@ -37,9 +37,8 @@ mod random;
 mod rule;
 mod seed;
 mod sequence;
-mod tracking;
 
-pub use action::{Action, FieldSlice, ReservedPort};
+pub use action::{Action, FieldSlice, ReservedPort, TrackAction, TrackZone};
 pub use attack::{AttackCase, packet_of_source};
 pub use campus::Campus;
 pub use changes::{Change, ChangeMix, ChangeSource, Operation, changes_text};
@@ -62,4 +61,6 @@ pub use random::{
 };
 pub use rule::{Match, Rule, Term, rules_text};
 pub use sequence::{Sequence, SequenceKind};
-pub use tracking::{TrackAction, TrackZone};
+
+/// Whether this build is optimised. Random tests compare fewer cases if it is not.
+pub const IS_OPTIMISED: bool = cfg!(thalweg_optimised);

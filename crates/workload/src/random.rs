@@ -15,6 +15,7 @@
 //! 4. A draw costs about as much as the text or bytes it makes; retries are bounded.
 
 mod actions;
+mod base;
 mod broad;
 mod conjunctions;
 mod conversations;
@@ -23,6 +24,7 @@ mod learning;
 mod matches;
 mod packets;
 mod pool;
+mod shape;
 mod tracking;
 
 pub use conversations::ConversationSource;
@@ -202,7 +204,7 @@ impl RandomPipeline {
         };
         for table in 0..config.tables {
             if config.tracks {
-                let base = tracking::draw_base(&mut pipeline.random, config, table);
+                let base = base::draw_base(&mut pipeline.random, config, table);
                 pipeline.rules.extend(base);
             }
             for _ in 0..config.rules_per_table {

@@ -7,7 +7,6 @@
 //! The flags are those of `cargo fuzz`, which therefore need not be installed.
 
 use std::fs;
-use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 
@@ -16,8 +15,9 @@ use crate::ci::succeeds;
 use crate::nightly::Nightly;
 use crate::workspace::Workspace;
 
-/// The sanitizer, and LLVM's counters of edges and traces of comparisons for libFuzzer.
-const FLAGS: &str = "-Zsanitizer=address -Cpasses=sancov-module \
+/// The sanitizer with lines for its reports, and LLVM's counters of edges and traces of
+/// comparisons for libFuzzer.
+const FLAGS: &str = "-Zsanitizer=address -Cdebuginfo=line-tables-only -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table \
@@ -36,15 +36,17 @@ const LIMITS: [&str; 4] = [
 ];
 
 /// Runs the targets one after the other; `false` if one of them found a fault.
-pub(super) fn run(workspace: &Workspace, config: &Config) -> anyhow::Result<bool> {
+pub(super) fn run(
+    workspace: &Workspace,
+    config: &Config,
+    targets: &[String],
+) -> anyhow::Result<bool> {
     let seed = seed(config.seed)?;
-    let folder = workspace.root.join("fuzz/fuzz_targets");
-    let targets = chosen(names(&folder)?, config.target.as_deref())?;
     let nightly = Nightly::find()?;
-    let arguments = ["build", "--release", "--manifest-path", "fuzz/Cargo.toml"];
+    let arguments = ["build", "--profile", "tested", "--package", "thalweg-fuzz"];
     let mut build = nightly.cargo(workspace, &arguments, FLAGS);
     build.args(["--features", "libfuzzer", "--target-dir", BUILD_FOLDER]);
-    for target in &targets {
+    for target in targets {
         build.args(["--bin", target]);
     }
     ensure!(
@@ -52,7 +54,7 @@ pub(super) fn run(workspace: &Workspace, config: &Config) -> anyhow::Result<bool
         "the targets do not build for libFuzzer, which also needs a C++ compiler"
     );
     let mut is_sound = true;
-    for target in &targets {
+    for target in targets {
         let is_target_sound = fuzz(workspace, &nightly, target, config.seconds, seed)?;
         if is_target_sound {
             println!("{target}: {} s from seed {seed}: sound", config.seconds);
@@ -75,35 +77,6 @@ fn seed(seed: u64) -> anyhow::Result<u32> {
     }
 }
 
-/// The names of the files in `fuzz_targets`, sorted.
-fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
-    let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
-    let mut names = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "rs") {
-            let name = path
-                .file_stem()
-                .context("a file with an extension has a stem")?;
-            names.push(name.to_string_lossy().into_owned());
-        }
-    }
-    names.sort();
-    Ok(names)
-}
-
-/// The named target, or all.
-fn chosen(names: Vec<String>, target: Option<&str>) -> anyhow::Result<Vec<String>> {
-    match target {
-        None => Ok(names),
-        Some(target) if names.iter().any(|name| name == target) => Ok(vec![target.to_owned()]),
-        Some(target) => bail!(
-            "there is no target `{target}`; there are {}",
-            names.join(", ")
-        ),
-    }
-}
-
 fn fuzz(
     workspace: &Workspace,
     nightly: &Nightly,
@@ -117,7 +90,7 @@ fn fuzz(
     for folder in [&found, &artifacts] {
         fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     }
-    let program = build_folder.join(&nightly.platform).join("release");
+    let program = build_folder.join(&nightly.platform).join("tested");
     let mut command = std::process::Command::new(program.join(target));
     command.args(LIMITS);
     // libFuzzer takes 0 as no time limit.
@@ -136,29 +109,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_is_chosen_by_its_name() {
-        let names = || vec!["frame".to_owned(), "wire".to_owned()];
-        assert_eq!(chosen(names(), None).unwrap(), names());
-        assert_eq!(chosen(names(), Some("wire")).unwrap(), ["wire"]);
-        let error = chosen(names(), Some("wired")).unwrap_err().to_string();
-        assert_eq!(error, "there is no target `wired`; there are frame, wire");
-    }
-
-    #[test]
     fn seeds_are_those_of_libfuzzer() {
         assert_eq!(seed(1).unwrap(), 1);
         assert_eq!(seed(u64::from(u32::MAX)).unwrap(), u32::MAX);
         assert!(seed(0).is_err());
         assert!(seed(1 << 32).is_err());
-    }
-
-    #[test]
-    fn every_target_has_a_file_and_a_corpus() {
-        let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz");
-        let names = names(&fuzz.join("fuzz_targets")).unwrap();
-        assert!(names.contains(&"wire".to_owned()));
-        for name in names {
-            assert!(fuzz.join("corpus").join(&name).is_dir(), "{name}");
-        }
     }
 }

@@ -1,8 +1,8 @@
 //! Checks external crates: licences, number of versions, and a stated purpose for each.
 //!
 //! A licence outside the list is an error. Two versions of one crate are a warning, because a
-//! third crate is often the cause. If ARCHITECTURE.md exists, its section "Dependencies" must
-//! have a row for each crate that a manifest of the workspace names.
+//! third crate is often the cause. `docs/dependencies.md` must have a row for each crate that a
+//! manifest of the workspace names.
 //!
 //! The workspaces in `extras/` have their own lock files and are part of no program of ours.
 //! The same list applies there; a licence that only such a package has is listed separately,
@@ -17,7 +17,7 @@ use super::edges::{line_of, manifest_path};
 use super::source::TextFile;
 use crate::workspace::Workspace;
 
-const ARCHITECTURE: &str = "ARCHITECTURE.md";
+const PAGE: &str = "docs/dependencies.md";
 const LICENCES: [&str; 14] = [
     "0BSD",
     "Apache-2.0",
@@ -94,10 +94,8 @@ pub(super) fn check(workspace: &Workspace, texts: &[TextFile], scope: &Scope) ->
     if scope.warns_of_versions {
         findings.extend(duplicates(&versions, lock, scope));
     }
-    if let Some(architecture) = texts.iter().find(|file| file.path == ARCHITECTURE) {
-        let described = described_crates(&architecture.text);
-        findings.extend(undescribed(workspace, &described));
-    }
+    let described = described_crates(text_of(PAGE));
+    findings.extend(undescribed(workspace, &described));
     findings
 }
 
@@ -140,25 +138,14 @@ fn duplicates(
         .collect()
 }
 
-/// The names in backquotes in the first column of the tables under "Dependencies".
-fn described_crates(architecture: &str) -> BTreeSet<String> {
-    let mut is_inside = false;
-    let mut names = BTreeSet::new();
-    for line in architecture.lines() {
-        if line.starts_with('#') {
-            is_inside = line.contains("Dependencies");
-        } else if is_inside && line.starts_with('|') {
-            let first_column = line.split('|').nth(1).unwrap_or_default();
-            names.extend(
-                first_column
-                    .split('`')
-                    .skip(1)
-                    .step_by(2)
-                    .map(str::to_owned),
-            );
-        }
-    }
-    names
+/// The names in backquotes in the first column of the page's table.
+fn described_crates(page: &str) -> BTreeSet<String> {
+    let rows = page.lines().filter(|line| line.starts_with('|'));
+    let first_column = rows.filter_map(|line| line.split('|').nth(1));
+    first_column
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+        .map(str::to_owned)
+        .collect()
 }
 
 fn undescribed(workspace: &Workspace, described: &BTreeSet<String>) -> Vec<Finding> {
@@ -173,8 +160,8 @@ fn undescribed(workspace: &Workspace, described: &BTreeSet<String>) -> Vec<Findi
             if !described.contains(&dependency.name) {
                 let path = manifest_path(workspace, package);
                 let line = line_of(&text, &dependency.name);
-                let what = format!("`{}` has no row in {ARCHITECTURE}", dependency.name);
-                let remedy = "say in its table \"Dependencies\" what it is for";
+                let what = format!("`{}` has no row in {PAGE}", dependency.name);
+                let remedy = "say there what it is for";
                 findings.push(Finding::error(&path, line, what, remedy));
             }
         }
@@ -223,9 +210,9 @@ mod tests {
     }
 
     #[test]
-    fn only_the_table_of_dependencies_counts() {
-        let text = "# Parts\n| `packet` | x |\n## Dependencies\n| crate | for |\n| --- | --- |\n\
-                    | `serde`, `serde_json` | `json` |\n## Glossary\n| `key` | x |\n";
+    fn only_the_first_column_of_the_table_counts() {
+        let text = "# `Dependencies`\n| crate | for |\n| --- | --- |\n\
+                    | `serde`, `serde_json` | `json` |\n\nMore of `this`.\n";
         let names: Vec<String> = described_crates(text).into_iter().collect();
         assert_eq!(names, ["serde", "serde_json"]);
     }

@@ -12,7 +12,7 @@ use thalweg_p4::state::{TableEntry, Update};
 use thalweg_p4::{Outbox, Target, TraceStep};
 use thalweg_packet::Instant;
 
-use super::cases::{Case, DESTINATION, NETWORK, set_ttl};
+use super::case::{Case, DESTINATION, NETWORK, set_ttl};
 use crate::spread::Spread;
 
 /// The tested rates of reports.

@@ -9,7 +9,8 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use thalweg_packet::Instant;
 
-use super::cases::{Case, Row};
+use super::case::Case;
+use super::cases::Row;
 use crate::spread::Spread;
 use thalweg_command::failure::bad_input;
 use thalweg_command::output::CaptureOutput;

@@ -13,7 +13,7 @@ use thalweg_p4::state::Update;
 use thalweg_p4::{Config, Outbox, Program, Target, TraceStep};
 use thalweg_packet::Instant;
 
-use super::cases::Case;
+use super::case::Case;
 use thalweg_command::failure::bad_input;
 
 /// Capacity of the cache table.

@@ -14,7 +14,7 @@ use super::subject::{Alone, Subject, pass};
 use super::traffic::{Frame, Kind, Protocol, Sides};
 use super::{Place, Tracking};
 use crate::clock::processor_time_ns;
-use crate::load::resident_bytes;
+use crate::memory::resident_bytes;
 
 /// Connections whose frames are made at once.
 const SLICE: usize = 1_024;

@@ -14,7 +14,7 @@ use thalweg_switch::{Config, Engine};
 
 use super::Tracking;
 use super::traffic::{Frame, Kind, Protocol, Sides};
-use crate::forward::READS_FIVE_TUPLE;
+use crate::forward::bench::READS_FIVE_TUPLE;
 
 /// Frames of a burst.
 const BURST: usize = 32;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant as Wall};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::subject::resident_bytes;
+use crate::memory::resident_bytes_of;
 
 /// The database's schema, where Debian installs it.
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
@@ -73,7 +73,7 @@ impl OpenVSwitch {
 
     /// Bytes of memory that the switch uses now.
     pub(super) fn resident_bytes(&self) -> Option<u64> {
-        resident_bytes(&self.process()?)
+        resident_bytes_of(&self.process()?)
     }
 
     /// The number of the switch's process.

@@ -17,19 +17,13 @@ use thalweg_switch::{Interrupter, OpenFlowIdentity, Switch, SwitchConfig, Switch
 use thalweg_workload::{Flow, MicroCase};
 
 use super::open_vswitch::OpenVSwitch;
-use crate::forward::READS_FIVE_TUPLE;
+use crate::forward::bench::READS_FIVE_TUPLE;
+use crate::memory::resident_bytes;
 
 /// How long the caches may take to fill.
 const FILLING_MAX: Duration = Duration::from_secs(120);
 /// The longest wait of the switch's owner between two looks at whether it must end.
 const POLL: Duration = Duration::from_millis(50);
-
-/// Bytes of memory that a process uses now; `None` where the system does not say.
-pub(super) fn resident_bytes(process: &str) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
-    let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
-    Some(pages * rustix::param::page_size() as u64)
-}
 
 /// A switch that is measured.
 pub(super) enum Subject {
@@ -57,7 +51,7 @@ impl Subject {
     /// Bytes of memory that its process uses now.
     pub(super) fn resident_bytes(&self) -> Option<u64> {
         match self {
-            Subject::Thalweg(_) => resident_bytes("self"),
+            Subject::Thalweg(_) => resident_bytes(),
             Subject::OpenVSwitch(peer) => peer.resident_bytes(),
         }
     }

@@ -19,8 +19,8 @@
 //! At the end, the bits of each prefix field are rounded up to a prefix of a multiple of four
 //! bits. Soundness does not need this, and it adds megaflows. But where rules have hundreds of
 //! masks, their lengths would otherwise combine to thousands of different masks of megaflows,
-//! and a megaflow is looked up mask by mask. The figures are in ARCHITECTURE.md, "Many masks
-//! share tables".
+//! and a megaflow is looked up mask by mask. The figures are in
+//! `docs/decisions/20-examined-prefixes-are-rounded.md`.
 //!
 //! While each mask has its own table, [`MergedTuples::find_examined`] works like a tuple
 //! space, gives its masks, and does not round.

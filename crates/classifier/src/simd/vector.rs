@@ -4,7 +4,7 @@
 //! A value of [`Simd`] proves that the processor has the set: those of x86-64 are made only
 //! after a check. All sets give the same answers; [`Plain`] is the twin.
 
-use super::fields::{self, Block};
+use super::block::{self, Block};
 use super::lanes::{self, Lanes, NumberedWords};
 use super::line::Line;
 
@@ -17,7 +17,7 @@ pub(crate) trait Simd: Copy {
     /// lowest bit.
     fn alike(self, line: &Line, wanted: u32, mask: u32) -> u32;
 
-    /// The fields of a block that have all bits of a pattern: see [`fields`].
+    /// The fields of a block that have all bits of a pattern: see `fields.rs`.
     fn fields<const BITS: u32>(self, block: &Block, pattern: u64) -> u64;
 
     /// The words of a key at these positions, each with its mask applied.
@@ -90,7 +90,7 @@ impl Simd for Plain {
 
     #[inline(always)]
     fn fields<const BITS: u32>(self, block: &Block, pattern: u64) -> u64 {
-        fields::find_plain::<BITS>(block, pattern)
+        block::find_plain::<BITS>(block, pattern)
     }
 
     #[inline(always)]
@@ -138,7 +138,7 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn fields<const BITS: u32>(self, block: &Block, pattern: u64) -> u64 {
         // SAFETY: the processor has AVX2, or this value would not exist.
-        unsafe { fields::x86::find_avx2::<BITS>(block, pattern) }
+        unsafe { block::x86::find_avx2::<BITS>(block, pattern) }
     }
 
     #[inline(always)]
@@ -189,7 +189,7 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn fields<const BITS: u32>(self, block: &Block, pattern: u64) -> u64 {
         // SAFETY: the processor has AVX-512 F and BW, or this value would not exist.
-        unsafe { fields::x86::find_avx512::<BITS>(block, pattern) }
+        unsafe { block::x86::find_avx512::<BITS>(block, pattern) }
     }
 
     /// Reads a short key as a whole and permutes its words with one instruction.

@@ -22,6 +22,7 @@ use thalweg_classifier::{
     Classifier, Linear, Pattern, Precedence, RuleId, TupleSpaceConfig, Version,
 };
 use thalweg_packet::{Slot, Stage};
+use thalweg_workload::IS_OPTIMISED;
 
 /// The number of words of the keys below.
 pub(crate) const WORDS: usize = 7;
@@ -70,11 +71,7 @@ pub(crate) fn config(seed: u64) -> TupleSpaceConfig {
 /// quickly.
 pub(crate) fn checks() -> usize {
     let asked = std::env::var("THALWEG_CHECKS").ok();
-    let default = if cfg!(debug_assertions) {
-        6_000
-    } else {
-        300_000
-    };
+    let default = if IS_OPTIMISED { 300_000 } else { 6_000 };
     asked
         .and_then(|count| count.parse().ok())
         .unwrap_or(default)

@@ -32,6 +32,7 @@ use thalweg_openflow::message::connection::Role;
 use tokio::runtime::Runtime;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::LocalSet;
+use tokio_rustls::TlsAcceptor;
 
 pub use self::address::{AddressError, ListenAddress, Remote};
 use super::agent::{
@@ -39,7 +40,7 @@ use super::agent::{
 };
 use super::target::Target;
 use crate::server::listen::{Bound, bind};
-use crate::server::tls::{self, Acceptor};
+use crate::server::tls;
 use crate::server::{ServerError, TlsFiles};
 
 /// How long a client may take no bytes.
@@ -348,7 +349,7 @@ impl Drop for OpenFlowServer {
 }
 
 /// A listener, and what does handshakes for it.
-type Listener = (Bound, Option<Acceptor>);
+type Listener = (Bound, Option<TlsAcceptor>);
 
 fn listeners(
     runtime: &Runtime,

@@ -20,11 +20,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
+use tokio_rustls::TlsAcceptor;
 use tonic::transport::server::Connected;
 
 use super::budget::Claim;
 use super::slots::{Peer, Slot};
-use super::tls::Acceptor;
 use super::{Bounds, ServerError};
 
 /// Only the owner may connect.
@@ -177,7 +177,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 /// closed if there is none.
 pub(super) fn accept(
     bound: Bound,
-    acceptor: Option<Acceptor>,
+    acceptor: Option<TlsAcceptor>,
     bounds: Bounds,
 ) -> mpsc::Receiver<io::Result<Connection>> {
     let (sender, receiver) = mpsc::channel(MAX_ACCEPTED);
@@ -213,7 +213,7 @@ pub(super) fn accept(
 /// Does a handshake. `None` if it fails, takes too long, or is evicted.
 async fn shake(
     connection: Connection,
-    acceptor: Acceptor,
+    acceptor: TlsAcceptor,
     mut slot: Slot,
     bounds: &Bounds,
 ) -> Option<Connection> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use prost::Message;
 use tokio::sync::{mpsc, oneshot};
+use tokio_rustls::TlsAcceptor;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Server;
@@ -19,7 +20,6 @@ use super::guard::{Claims, Guard, Held};
 use super::listen::{self, Bound};
 use super::outlet::{self, Inlet};
 use super::slots::{Peer, Slot};
-use super::tls::Acceptor;
 use crate::arbitration::StreamId;
 use crate::problem::Code;
 use crate::proto::p4::v1 as p4;
@@ -38,7 +38,7 @@ const KEEPALIVE: Duration = Duration::from_secs(60);
 /// Serves until it is told to stop.
 pub(super) async fn serve(
     bound: Bound,
-    acceptor: Option<Acceptor>,
+    acceptor: Option<TlsAcceptor>,
     calls: mpsc::Sender<Call>,
     bounds: Bounds,
     is_ending: oneshot::Receiver<()>,

@@ -15,9 +15,6 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 use super::listen::Listen;
 
-/// Does the server side of handshakes.
-pub(crate) type Acceptor = TlsAcceptor;
-
 /// The protocol that clients must request (RFC 7301; HTTP/2 is `h2`).
 pub(crate) const HTTP2: &[u8] = b"h2";
 
@@ -63,7 +60,7 @@ pub(crate) fn acceptor(
     listen: &Listen,
     files: Option<&TlsFiles>,
     protocols: &[&[u8]],
-) -> Result<Option<Acceptor>, TlsError> {
+) -> Result<Option<TlsAcceptor>, TlsError> {
     if !matches!(listen, Listen::Tls(_)) {
         return Ok(None);
     }

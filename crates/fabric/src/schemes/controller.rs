@@ -37,7 +37,8 @@ use super::recent::RecentCache;
 use super::{Question, Resolution};
 use crate::Time;
 use crate::ecmp::Ecmp;
-use crate::topology::{NodeId, Topology};
+use crate::id::NodeId;
+use crate::topology::Topology;
 
 /// The cost of a packet that a cache on its route resolves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -17,8 +17,9 @@
 use prefetch_index::prefetch_index;
 
 use super::{Event, Simulation};
+use crate::id::{NodeId, PortId};
 use crate::schemes::Caches;
-use crate::topology::{NodeId, NodeKind, PortId};
+use crate::topology::NodeKind;
 
 /// The distances, in events handled while memory answers.
 const LINK: usize = 10;

@@ -15,10 +15,11 @@ use crate::ecmp::{Ecmp, Paths};
 use crate::failure::Failures;
 use crate::flows::{Machines, datagrams_of};
 use crate::gateways::GatewayMoves;
+use crate::id::PortId;
 use crate::port::Port;
 use crate::queue::EventQueue;
 use crate::schemes::{Caches, HostMemory};
-use crate::topology::{NodeKind, PortId, Topology};
+use crate::topology::{NodeKind, Topology};
 use crate::{Tenant, Time, TraceLine};
 
 /// Up to this many ports fit a processor's second-level cache of 1 or 2 MiB.

@@ -2,8 +2,8 @@
 //!
 //! A queue holds hundreds of thousands of events, and a word is written and read at once.
 
+use crate::id::{NodeId, PortId};
 use crate::tcp::Towards;
-use crate::topology::{NodeId, PortId};
 
 const WHERE_BITS: u32 = 30;
 const WHERE_MASK: u32 = (1 << WHERE_BITS) - 1;

@@ -8,9 +8,10 @@ use thalweg_v2p::{
 
 use super::{Endpoint, Event, Flight, Simulation};
 use crate::Time;
+use crate::id::{NodeId, PortId};
 use crate::report::{Drop, Layers};
 use crate::schemes::Caches;
-use crate::topology::{NodeId, NodeKind, PortId};
+use crate::topology::NodeKind;
 
 /// The payload of a control packet in bytes, beside the outer headers.
 const CONTROL_BYTES: u32 = 64;

@@ -8,9 +8,10 @@ use crate::Time;
 use crate::config::{OnDemand, Scheme};
 use crate::failure::Effect;
 use crate::flows::{Flow, Machine};
+use crate::id::{NodeId, PortId};
 use crate::report::Drop;
 use crate::schemes::{Caches, Diverted, HOST_UPDATE, Known, Question, Resolution};
-use crate::topology::{NodeId, NodeKind, PortId};
+use crate::topology::NodeKind;
 
 impl Simulation {
     /// A machine's packet to a virtual address as its host sends it, and the host's delay;

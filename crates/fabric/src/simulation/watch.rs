@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::Simulation;
 use crate::Time;
 use crate::capture::{Captured, Content, SNAP_BYTES, frame_of};
-use crate::topology::PortId;
+use crate::id::PortId;
 
 /// The most records that wait to be collected.
 const CAPACITY: usize = 1 << 16;

@@ -10,9 +10,9 @@ use thalweg_v2p::{AgentCounters, Body, Data};
 
 use super::{Endpoint, Simulation};
 use crate::Time;
+use crate::id::NodeId;
 use crate::report::Drop;
 use crate::schemes::Caches;
-use crate::topology::NodeId;
 
 /// The watched packet's treatment at one node.
 #[derive(Clone, PartialEq, Eq, Debug)]

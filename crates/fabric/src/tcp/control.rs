@@ -12,10 +12,10 @@
 //! | `CubicNs3` | `cubic_ns3.rs` | 0.7 of the window |
 //! | `Dctcp` | as NewReno | as NewReno; once a window, by half of the marked share (RFC 8257) |
 
-use super::config::{Algorithm, TcpConfig};
+use super::config::Algorithm;
 use super::cubic::Cubic;
 use super::cubic_ns3::CubicNs3;
-use crate::Time;
+use super::window::{Acked, Window};
 
 /// The least threshold, by RFC 5681 section 4.3 and RFC 9438 section 4.6.
 const LEAST_THRESHOLD_SEGMENTS: u32 = 2;
@@ -23,57 +23,6 @@ const LEAST_THRESHOLD_SEGMENTS: u32 = 2;
 const DCTCP_SHIFT: u32 = 4;
 /// 1 in the fixed point of the marked share.
 const DCTCP_ONE: u32 = 1 << 20;
-
-/// The congestion window.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Window {
-    /// The most bytes that may be in flight.
-    pub(crate) bytes: u32,
-    /// The window is in slow start while below this.
-    pub(crate) threshold: u32,
-    pub(crate) segment_bytes: u32,
-}
-
-impl Window {
-    pub(crate) fn new(config: &TcpConfig) -> Window {
-        Window {
-            bytes: config
-                .initial_window_segments
-                .saturating_mul(config.segment_bytes),
-            threshold: u32::MAX,
-            segment_bytes: config.segment_bytes,
-        }
-    }
-
-    pub(crate) fn segments(&self) -> u32 {
-        self.bytes / self.segment_bytes
-    }
-
-    pub(crate) fn is_in_slow_start(&self) -> bool {
-        self.bytes < self.threshold
-    }
-
-    pub(crate) fn grow(&mut self, segments: u32) {
-        let more = segments.saturating_mul(self.segment_bytes);
-        self.bytes = self.bytes.saturating_add(more);
-    }
-}
-
-/// An acknowledgement, as the algorithms need it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Acked {
-    pub(crate) now: Time,
-    /// Newly acknowledged segments, counted in order.
-    pub(crate) segments: u32,
-    /// The first segment that is not yet acknowledged.
-    pub(crate) up_to: u32,
-    /// One more than the last segment sent.
-    pub(crate) sent: u32,
-    /// The smoothed round-trip time.
-    pub(crate) rtt: Time,
-    /// Whether the receiver reports that the segments met congestion.
-    pub(crate) is_marked: bool,
-}
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Control {
@@ -221,6 +170,7 @@ impl Dctcp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Time;
 
     fn window(segments: u32) -> Window {
         let segment_bytes = 1_000;

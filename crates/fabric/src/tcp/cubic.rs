@@ -15,7 +15,7 @@
 //! Networks*, RFC 9438, 2023, sections 4.1 to 4.7. Departure: slow start is left only by a loss;
 //! HyStart is in the other variant.
 
-use super::control::{Acked, Window};
+use super::window::{Acked, Window};
 use crate::Time;
 
 /// Section 5: C is 0.4 segments per cubic second.

@@ -20,8 +20,8 @@
 //! Reference: HyStart is from Sangtae Ha, Injong Rhee, *Hybrid Slow Start for High-Bandwidth
 //! and Long-Distance Networks*; the numbers are ns-3's defaults.
 
-use super::control::{Acked, Window};
 use super::cubic::cubic_root;
+use super::window::{Acked, Window};
 use crate::Time;
 
 const C: f64 = 0.4;

@@ -5,7 +5,7 @@
 //! flight, it may catch up: by one segment more than was delivered if a retransmitted segment
 //! has arrived, otherwise by the delivered bytes.
 
-use super::control::Window;
+use super::window::Window;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Prr {

@@ -26,12 +26,13 @@
 //! everything at once), and no reset.
 
 use super::config::{LossDetection, TcpConfig};
-use super::control::{Acked, Control, Window};
+use super::control::Control;
 use super::prr::Prr;
 use super::rack::Rack;
 use super::rtt::RoundTrip;
 use super::scoreboard::{Delivered, Scoreboard};
 use super::segment::{Segment, Towards};
+use super::window::{Acked, Window};
 use crate::Time;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,12 +1,12 @@
 //! Choices by a hash: `NXAST_BUNDLE`, `NXAST_BUNDLE_LOAD`, `NXAST_MULTIPATH`.
 
-use super::decode::check_output_port;
-use super::encode::Encoder;
+use super::encoder::Encoder;
+use super::port::check_output_port;
 use super::subfield::check_zeros;
 use super::table::Kind;
 use super::{Action, Bundle, Subfield};
 use crate::error::{ErrorCode, Refusal, refuse};
-use crate::message::port::PortNumber;
+use crate::port_number::PortNumber;
 use crate::wire::Reader;
 
 /// The header of `in_port` (NXM), the only type of members.

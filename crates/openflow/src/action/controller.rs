@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::Controller;
-use super::encode::Encoder;
+use super::encoder::Encoder;
 use super::subfield::check_zeros;
 use super::table::Kind;
 use crate::error::{ErrorCode, Refusal, refuse};

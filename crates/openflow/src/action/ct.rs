@@ -1,8 +1,7 @@
 //! The connection tracker: `NXAST_CT` and `NXAST_NAT`.
 
-use super::decode::{Nesting, decode_list};
-use super::encode::Encoder;
-use super::nesting::Outer;
+use super::encoder::Encoder;
+use super::nesting::{Nesting, Outer};
 use super::table::Kind;
 use super::{Action, Ct, CtZone, Nat, Subfield};
 use crate::error::{ErrorCode, Refusal, refuse};
@@ -51,7 +50,7 @@ pub(super) fn decode(reader: &mut Reader<'_>, nesting: Nesting) -> Result<Ct, Re
     reader.skip(3)?;
     let alg = reader.u16()?;
     let inside = Reader::new(reader.rest(), ErrorCode::OFPBAC_BAD_LEN);
-    let actions = decode_list(inside, nesting.inside(Outer::Ct)?)?;
+    let actions = nesting.inside(Outer::Ct)?.decode_list(inside)?;
     let is_plain_nat =
         |action: &Action| matches!(action, Action::Nat(nat) if **nat == Nat::default());
     if flags & COMMIT == 0 && !actions.iter().all(is_plain_nat) {

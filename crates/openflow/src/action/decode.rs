@@ -1,18 +1,17 @@
 //! Reads lists of actions, and the actions whose form is simple.
 
-use super::nesting::{self, Outer};
+use super::nesting::{self, Nesting, Outer};
+use super::port::check_output_port;
 use super::subfield::check_zeros;
 use super::table::{self, Kind, Owner, Row, Shape};
 use super::{Action, Subfield, bundle, controller, ct, encap, learn, sample, set_field};
 use crate::error::{ErrorCode, Refusal, refuse};
 use crate::matching::needs::is_port;
-use crate::message::port::PortNumber;
+use crate::port_number::PortNumber;
 use crate::version::Version;
 use crate::wire::Reader;
 
 const EXPERIMENTER: u16 = 0xffff;
-/// How deep actions may stand in actions.
-const MAX_DEPTH: u8 = 16;
 const MIN_TRUNCATED_BYTES: u32 = 14;
 const MAX_METER: u32 = 0xffff_0000;
 
@@ -21,48 +20,21 @@ const MAX_METER: u32 = 0xffff_0000;
 /// # Errors
 /// The `OFPBAC_*` of what is wrong.
 pub fn decode_actions(version: Version, reader: Reader<'_>) -> Result<Vec<Action>, Refusal> {
-    decode_list(reader, Nesting::new(version))
-}
-
-/// Where a list of actions stands.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Nesting {
-    version: Version,
-    outer: Option<Outer>,
-    depth: u8,
-}
-
-impl Nesting {
-    pub(super) fn new(version: Version) -> Nesting {
-        Nesting {
-            version,
-            outer: None,
-            depth: 0,
-        }
-    }
-
-    pub(super) fn inside(self, outer: Outer) -> Result<Nesting, Refusal> {
-        if self.depth == MAX_DEPTH {
-            let what = format!("actions inside actions, deeper than {MAX_DEPTH}");
-            return Err(refuse(ErrorCode::OFPBAC_TOO_MANY, what));
-        }
-        Ok(Nesting {
-            outer: Some(outer),
-            depth: self.depth + 1,
-            ..self
-        })
-    }
+    Nesting::new(version).decode_list(reader)
 }
 
 /// Value and mask that `NXAST_WRITE_METADATA` writes: an instruction in the form of an action.
 pub(super) type Metadata = (u64, u64);
 
-pub(super) fn decode_list(reader: Reader<'_>, nesting: Nesting) -> Result<Vec<Action>, Refusal> {
-    match decode_items(reader, nesting)? {
-        (actions, None) => Ok(actions),
-        (_, Some(_)) => {
-            let what = "write_metadata cannot stand here";
-            Err(refuse(ErrorCode::OFPBIC_UNSUP_INST, what))
+impl Nesting {
+    /// Reads all that the reader has as actions that stand here.
+    pub(super) fn decode_list(self, reader: Reader<'_>) -> Result<Vec<Action>, Refusal> {
+        match decode_items(reader, self)? {
+            (actions, None) => Ok(actions),
+            (_, Some(_)) => {
+                let what = "write_metadata cannot stand here";
+                Err(refuse(ErrorCode::OFPBIC_UNSUP_INST, what))
+            }
         }
     }
 }
@@ -253,18 +225,6 @@ fn meter(number: u32) -> Result<Action, Refusal> {
     Err(refuse(ErrorCode::OFPMMFC_INVALID_METER, what))
 }
 
-/// Refuses numbers to which no packet can be sent.
-pub(super) fn check_output_port(port: PortNumber) -> Result<(), Refusal> {
-    let is_kind = PortNumber::IN_PORT <= port && port <= PortNumber::LOCAL;
-    if port.0 < PortNumber::MAX_10 || is_kind {
-        return Ok(());
-    }
-    Err(refuse(
-        ErrorCode::OFPBAC_BAD_OUT_PORT,
-        format!("no packet goes to {port}"),
-    ))
-}
-
 fn decode_fixed(kind: Kind, body: &mut Reader<'_>) -> Result<Action, Refusal> {
     match kind {
         Kind::Output10 => {
@@ -414,7 +374,10 @@ fn decode_open(kind: Kind, body: &mut Reader<'_>, nesting: Nesting) -> Result<Ac
         Kind::Nat => Ok(Action::Nat(Box::new(ct::decode_nat(body)?))),
         Kind::Clone => {
             body.skip(6)?;
-            decode_list(*body, nesting.inside(Outer::Clone)?).map(Action::Clone)
+            nesting
+                .inside(Outer::Clone)?
+                .decode_list(*body)
+                .map(Action::Clone)
         }
         Kind::Encap => encap::decode_encap(body),
         Kind::Decap => encap::decode_decap(body),

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::Action;
-use super::encode::Encoder;
+use super::encoder::Encoder;
 use super::table::Kind;
 use crate::error::{ErrorCode, Refusal, refuse};
 use crate::wire::Reader;

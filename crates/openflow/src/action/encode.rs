@@ -1,14 +1,14 @@
 //! Writes lists of actions, and the actions whose form is simple.
 
+use super::encoder::{Context, Encoder};
+use super::port::narrow;
 use super::table::{self, Kind, Row, Shape};
 use super::{Action, Subfield, bundle, controller, ct, encap, learn, sample, set_field};
 use crate::field::FieldId;
 use crate::matching::Match;
-use crate::message::port::PortNumber;
+use crate::port_number::PortNumber;
 use crate::version::Version;
 use crate::wire::Writer;
-
-const EXPERIMENTER: u16 = 0xffff;
 
 /// Writes actions in the forms of a version. Actions that the version lacks are left out.
 ///
@@ -28,69 +28,11 @@ pub fn encode_actions_for(
     Encoder::new(version, Context::of(matching), writer).list(actions);
 }
 
-/// What the conditions and the actions so far say of a packet.
-#[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Context {
-    has_vlan: bool,
-    protocol: Option<u8>,
-}
-
-impl Context {
-    pub(super) fn of(matching: &Match) -> Context {
-        Context {
-            has_vlan: matching
-                .vlan()
-                .is_some_and(|(value, _)| value & 0x1000 != 0),
-            protocol: matching.ip_protocol(),
-        }
-    }
-}
-
-/// Writes actions in the forms of a version.
-pub(super) struct Encoder<'w> {
-    pub(super) version: Version,
-    pub(super) context: Context,
-    writer: &'w mut Writer,
-}
-
 impl<'w> Encoder<'w> {
-    pub(super) fn new(version: Version, context: Context, writer: &'w mut Writer) -> Encoder<'w> {
-        Encoder {
-            version,
-            context,
-            writer,
-        }
-    }
-
     pub(super) fn list(&mut self, actions: &[Action]) {
         for action in actions {
             self.act(action);
         }
-    }
-
-    /// Writes an action of this form, if the version has it.
-    pub(super) fn put(&mut self, kind: Kind, body: impl FnOnce(&mut Writer)) {
-        let Some(row) = table::row(kind, self.version) else {
-            return;
-        };
-        let start = self.writer.len();
-        match row.owner.experimenter() {
-            None => {
-                self.writer.u16(row.number);
-                self.writer.u16(0);
-            }
-            Some(experimenter) => {
-                self.writer.u16(EXPERIMENTER);
-                self.writer.u16(0);
-                self.writer.u32(experimenter);
-                self.writer.u16(row.number);
-            }
-        }
-        body(self.writer);
-        let written = self.writer.len() - start;
-        self.writer.zeros(row.length().0.saturating_sub(written));
-        self.writer.pad_to_8(start);
-        self.writer.patch_length(start + 2, start);
     }
 
     pub(super) fn void(&mut self, kind: Kind) {
@@ -430,9 +372,4 @@ impl<'w> Encoder<'w> {
             writer.u16(field.width_bits);
         });
     }
-}
-
-/// A port's number in 16 bits; `ANY` for one that needs more.
-pub(super) fn narrow(port: PortNumber) -> u16 {
-    port.to_u16().unwrap_or(u16::MAX)
 }

@@ -1,13 +1,14 @@
 //! Instructions (OpenFlow 1.5.1, section 7.2.5), which OpenFlow 1.0 writes as actions.
 
-use super::decode::{Nesting, decode_items, decode_list};
-use super::encode::{Context, Encoder};
+use super::decode::decode_items;
+use super::encoder::{Context, Encoder};
+use super::nesting::Nesting;
 use super::nesting::check_set;
 use super::table::Kind;
 use super::{Action, Instructions};
 use crate::error::{ErrorCode, Refusal, refuse};
 use crate::matching::Match;
-use crate::message::port::PortNumber;
+use crate::port_number::PortNumber;
 use crate::version::Version;
 use crate::wire::{Reader, Writer};
 
@@ -49,7 +50,7 @@ impl Instructions {
         instructions.clear = bodies[usize::from(CLEAR)].is_some();
         if let Some(mut body) = bodies[usize::from(WRITE)] {
             body.skip(4)?;
-            let actions = decode_list(body, nesting)?;
+            let actions = nesting.decode_list(body)?;
             check_set(&actions)?;
             instructions.write = Some(actions);
         }

@@ -1,6 +1,6 @@
 //! Making flow entries from packets: `NXAST_LEARN` and `NXAST_LEARN2`.
 
-use super::encode::Encoder;
+use super::encoder::Encoder;
 use super::subfield::{check_writable, check_zeros};
 use super::table::Kind;
 use super::{Learn, LearnDestination, LearnSource, LearnSpec, Subfield};

@@ -3,12 +3,46 @@
 use super::Action;
 use crate::error::{ErrorCode, Refusal, refuse};
 use crate::field::FieldId;
+use crate::version::Version;
 
 /// What a list of actions stands in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outer {
     Ct,
     Clone,
+}
+
+/// How deep actions may stand in actions.
+const MAX_DEPTH: u8 = 16;
+
+/// Where a list of actions stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Nesting {
+    pub(super) version: Version,
+    pub(super) outer: Option<Outer>,
+    depth: u8,
+}
+
+impl Nesting {
+    pub(super) fn new(version: Version) -> Nesting {
+        Nesting {
+            version,
+            outer: None,
+            depth: 0,
+        }
+    }
+
+    pub(super) fn inside(self, outer: Outer) -> Result<Nesting, Refusal> {
+        if self.depth == MAX_DEPTH {
+            let what = format!("actions inside actions, deeper than {MAX_DEPTH}");
+            return Err(refuse(ErrorCode::OFPBAC_TOO_MANY, what));
+        }
+        Ok(Nesting {
+            outer: Some(outer),
+            depth: self.depth + 1,
+            ..self
+        })
+    }
 }
 
 /// Refuses actions that cannot stand in their list, as Open vSwitch does.

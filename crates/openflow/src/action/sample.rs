@@ -1,11 +1,12 @@
 //! Sampling packets: `NXAST_SAMPLE` and its three successors.
 
-use super::encode::{Encoder, narrow};
+use super::encoder::Encoder;
+use super::port::narrow;
 use super::subfield::check_zeros;
 use super::table::Kind;
 use super::{Sample, SampleId, Subfield};
 use crate::error::{ErrorCode, Refusal, refuse};
-use crate::message::port::PortNumber;
+use crate::port_number::PortNumber;
 use crate::wire::{Reader, Writer};
 
 const EGRESS: u8 = 2;

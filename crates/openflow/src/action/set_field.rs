@@ -1,6 +1,6 @@
 //! Writing and copying bits: `set_field`, `reg_load`, `reg_load2`, `copy_field`, `reg_move`.
 
-use super::encode::Encoder;
+use super::encoder::Encoder;
 use super::subfield::{check_writable, check_zeros, put_header};
 use super::table::Kind;
 use super::{Action, SetForm, Subfield};

@@ -1,6 +1,6 @@
 //! Hello, roles, which messages are wanted, other controllers' changes.
 
-use super::{Context, Frame, decode, stats_types, writing};
+use super::{Context, Frame, decode, stats_types};
 use crate::error::{ErrorCode, Refusal, refuse};
 use crate::message::Message;
 use crate::message::connection::{
@@ -223,20 +223,5 @@ pub(super) fn decode_forward(
         Message::GroupMod(group) => Ok(RequestForward::Group(xid, group)),
         Message::MeterMod(meter) => Ok(RequestForward::Meter(xid, meter)),
         _ => Err(bad()),
-    }
-}
-
-pub(super) fn put_forward(version: Version, forward: &RequestForward, writer: &mut Writer) {
-    let (xid, message) = match forward {
-        RequestForward::Group(xid, group) => (*xid, Message::GroupMod(group.clone())),
-        RequestForward::Meter(xid, meter) => (*xid, Message::MeterMod(meter.clone())),
-    };
-    let (kind, _) = writing::kind_of(&message);
-    let Some(mut inner) = super::begin(version, xid, kind, false) else {
-        return;
-    };
-    writing::body(version, &message, &mut inner);
-    if let Some(bytes) = super::finish(inner) {
-        writer.put(&bytes);
     }
 }

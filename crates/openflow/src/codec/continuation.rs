@@ -272,7 +272,7 @@ mod tests {
     use super::*;
     use crate::action::Subfield;
     use crate::field::{FieldId, Value};
-    use crate::message::port::PortNumber;
+    use crate::port_number::PortNumber;
 
     fn output(port: u32) -> Action {
         Action::Output {

@@ -10,7 +10,7 @@ use crate::message::flow::{
     FlowStats, FlowStatsRequest, removed,
 };
 use crate::message::group::ANY_GROUP;
-use crate::message::port::PortNumber;
+use crate::port_number::PortNumber;
 use crate::version::Version;
 use crate::wire::{Reader, Writer};
 

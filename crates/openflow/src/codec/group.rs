@@ -10,12 +10,12 @@ use crate::action::{decode_actions, encode_actions};
 use crate::error::{ErrorCode, Refusal, refuse};
 use crate::field::{FieldId, Header, Value};
 use crate::matching::{Condition, Match};
-use crate::message::flow::Duration;
+use crate::message::counts::Duration;
 use crate::message::group::{
     ALL_BUCKETS, ALL_GROUPS, ANY_GROUP, Bucket, FIRST_BUCKET, GroupCommand, GroupDesc,
     GroupFeatures, GroupMod, GroupStats, GroupType, LAST_BUCKET, MAX_BUCKET, Selection,
 };
-use crate::message::port::PortNumber;
+use crate::port_number::PortNumber;
 use crate::property;
 use crate::version::Version;
 use crate::wire::{Reader, Writer};

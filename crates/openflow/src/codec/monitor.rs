@@ -7,7 +7,7 @@ use crate::error::{ErrorCode, Refusal, refuse};
 use crate::matching::{Judgement, Match};
 use crate::message::group::ANY_GROUP;
 use crate::message::monitor::{MonitorCommand, MonitorEvent, MonitorRequest, MonitorUpdate, flags};
-use crate::message::port::PortNumber;
+use crate::port_number::PortNumber;
 use crate::version::Version;
 use crate::wire::{Reader, Writer};
 

@@ -8,7 +8,7 @@ use crate::error::{ErrorCode, Refusal, refuse};
 use crate::field::FieldId;
 use crate::matching::{Condition, Judgement, Match};
 use crate::message::packet::{PacketIn, PacketInFormat, PacketOut, reason};
-use crate::message::port::PortNumber;
+use crate::port_number::PortNumber;
 use crate::property;
 use crate::version::Version;
 use crate::wire::{Reader, Writer};

@@ -1,6 +1,6 @@
 //! Replies in pieces: each message holds as many entries as fit.
 
-use super::writing::reply_kind;
+use super::kinds::reply_kind;
 use super::{begin, finish, flow, group, meter, monitor, nicira, port, queue, switch, table};
 use crate::message::flow::FlowStats;
 use crate::message::{Kind, Reply};

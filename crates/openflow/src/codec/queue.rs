@@ -3,7 +3,8 @@
 use super::port::UNKNOWN;
 use super::stats::{decode_duration, entry, put_duration};
 use crate::error::{ErrorCode, Refusal, refuse};
-use crate::message::port::{PortNumber, QueueDesc, QueueRequest, QueueStats};
+use crate::message::port::{QueueDesc, QueueRequest, QueueStats};
+use crate::port_number::PortNumber;
 use crate::property;
 use crate::version::Version;
 use crate::wire::{Reader, Writer};

@@ -6,7 +6,8 @@ use super::{
     Context, bundle, connection, flow, group, meter, monitor, nicira, packet, port, queue, stats,
     switch, table,
 };
-use crate::error::{ErrorMessage, Refusal};
+use crate::error::Refusal;
+use crate::error_message::ErrorMessage;
 use crate::message::connection::AsyncForm;
 use crate::message::packet::PacketInFormat;
 use crate::message::{Kind, Message, Reply, Request};

@@ -1,7 +1,7 @@
 //! What several messages have in common: times, counts, numbers, OXS statistics.
 
 use crate::error::{ErrorCode, Refusal, refuse};
-use crate::message::flow::{Counts, Duration};
+use crate::message::counts::{Counts, Duration};
 use crate::wire::{Reader, Writer};
 
 pub(super) fn decode_duration(body: &mut Reader<'_>) -> Result<Duration, Refusal> {

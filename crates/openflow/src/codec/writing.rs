@@ -1,5 +1,6 @@
 //! Writes the body of each kind of message.
 
+use super::kinds::kind_of;
 use super::{
     bundle, connection, flow, group, meter, monitor, nicira, packet, pieces, port, queue, stats,
     switch, table,
@@ -8,78 +9,10 @@ use crate::matching::Match;
 use crate::message::connection::{AsyncForm, RequestForward};
 use crate::message::group::{GroupCommand, GroupMod};
 use crate::message::monitor::{MonitorCommand, MonitorRequest, MonitorUpdate};
-use crate::message::packet::PacketInFormat;
-use crate::message::port::PortNumber;
-use crate::message::{Kind, Message, Reply, Request};
+use crate::message::{Message, Reply, Request};
+use crate::port_number::PortNumber;
 use crate::version::Version;
 use crate::wire::Writer;
-
-/// The kind of a message, and whether more of a multipart message follow.
-pub(super) fn kind_of(message: &Message) -> (Kind, bool) {
-    let kind = match message {
-        Message::Request(request, more) => return (request_kind(request), *more),
-        Message::Reply(reply, more) => return (reply_kind(reply), *more),
-        Message::Hello(_) => Kind::Hello,
-        Message::Error(_) => Kind::Error,
-        Message::EchoRequest(_) => Kind::EchoRequest,
-        Message::EchoReply(_) => Kind::EchoReply,
-        Message::FeaturesRequest => Kind::FeaturesRequest,
-        Message::FeaturesReply(_) => Kind::FeaturesReply,
-        Message::GetConfigRequest => Kind::GetConfigRequest,
-        Message::GetConfigReply(_) => Kind::GetConfigReply,
-        Message::SetConfig(_) => Kind::SetConfig,
-        Message::PacketIn(packet) => match packet.format {
-            PacketInFormat::Standard => Kind::PacketIn,
-            PacketInFormat::Nicira => Kind::NxPacketIn,
-            PacketInFormat::Nicira2 => Kind::NxPacketIn2,
-        },
-        Message::FlowRemoved(flow) if flow.is_nicira => Kind::NxFlowRemoved,
-        Message::FlowRemoved(_) => Kind::FlowRemoved,
-        Message::PortStatus(_) => Kind::PortStatus,
-        Message::TableStatus(_) => Kind::TableStatus,
-        Message::PacketOut(_) => Kind::PacketOut,
-        Message::FlowMod(flow) if flow.is_nicira => Kind::NxFlowMod,
-        Message::FlowMod(_) => Kind::FlowMod,
-        Message::GroupMod(_) => Kind::GroupMod,
-        Message::PortMod(_) => Kind::PortMod,
-        Message::TableMod(_) => Kind::TableMod,
-        Message::MeterMod(_) => Kind::MeterMod,
-        Message::BarrierRequest => Kind::BarrierRequest,
-        Message::BarrierReply => Kind::BarrierReply,
-        Message::QueueConfigRequest(_) => Kind::QueueConfigRequest,
-        Message::QueueConfigReply(..) => Kind::QueueConfigReply,
-        Message::RoleRequest(role) if role.is_nicira => Kind::NxRoleRequest,
-        Message::RoleRequest(_) => Kind::RoleRequest,
-        Message::RoleReply(role) if role.is_nicira => Kind::NxRoleReply,
-        Message::RoleReply(_) => Kind::RoleReply,
-        Message::RoleStatus(_) => Kind::RoleStatus,
-        Message::GetAsyncRequest => Kind::GetAsyncRequest,
-        Message::GetAsyncReply(_) => Kind::GetAsyncReply,
-        Message::SetAsync(form, _) => match form {
-            AsyncForm::Standard => Kind::SetAsync,
-            AsyncForm::Nicira => Kind::NxSetAsync,
-            AsyncForm::Nicira2 => Kind::NxSetAsync2,
-        },
-        Message::RequestForward(_) => Kind::RequestForward,
-        Message::BundleControl(_) => Kind::BundleControl,
-        Message::BundleAdd(_) => Kind::BundleAdd,
-        Message::FlowModTableId(_) => Kind::FlowModTableId,
-        Message::SetFlowFormat(_) => Kind::SetFlowFormat,
-        Message::SetPacketInFormat(_) => Kind::SetPacketInFormat,
-        Message::FlowAge => Kind::FlowAge,
-        Message::SetControllerId(_) => Kind::SetControllerId,
-        Message::MonitorCancel(_) => Kind::MonitorCancel,
-        Message::MonitorPaused => Kind::MonitorPaused,
-        Message::MonitorResumed => Kind::MonitorResumed,
-        Message::TlvTableMod(_) => Kind::TlvTableMod,
-        Message::TlvTableRequest => Kind::TlvTableRequest,
-        Message::TlvTableReply(_) => Kind::TlvTableReply,
-        Message::Resume(_) => Kind::Resume,
-        Message::CtFlushZone(_) => Kind::CtFlushZone,
-        Message::CtFlush(_) => Kind::CtFlush,
-    };
-    (kind, false)
-}
 
 /// The message by which OpenFlow 1.4 and later say the same: what monitors do stands in
 /// multipart messages there.
@@ -137,58 +70,6 @@ pub(super) fn can_say(version: Version, message: &Message) -> bool {
     }
 }
 
-fn request_kind(request: &Request) -> Kind {
-    match request {
-        Request::Description => Kind::DescriptionRequest,
-        Request::Flow(asked) if asked.is_nicira => Kind::NxFlowRequest,
-        Request::Flow(_) => Kind::FlowRequest,
-        Request::Aggregate(asked) if asked.is_nicira => Kind::NxAggregateRequest,
-        Request::Aggregate(_) => Kind::AggregateRequest,
-        Request::Table => Kind::TableRequest,
-        Request::Port(_) => Kind::PortRequest,
-        Request::Queue(_) => Kind::QueueRequest,
-        Request::Group(_) => Kind::GroupRequest,
-        Request::GroupDesc(_) => Kind::GroupDescRequest,
-        Request::GroupFeatures => Kind::GroupFeaturesRequest,
-        Request::Meter(_) => Kind::MeterRequest,
-        Request::MeterConfig(_) => Kind::MeterConfigRequest,
-        Request::MeterFeatures => Kind::MeterFeaturesRequest,
-        Request::TableFeatures(_) => Kind::TableFeaturesRequest,
-        Request::TableDesc => Kind::TableDescRequest,
-        Request::PortDesc(_) => Kind::PortDescRequest,
-        Request::QueueDesc(_) => Kind::QueueDescRequest,
-        Request::Monitor(_) => Kind::MonitorRequest,
-        Request::IpfixBridge => Kind::IpfixBridgeRequest,
-        Request::IpfixFlow => Kind::IpfixFlowRequest,
-    }
-}
-
-pub(super) fn reply_kind(reply: &Reply) -> Kind {
-    match reply {
-        Reply::Description(_) => Kind::DescriptionReply,
-        Reply::Flow(true, _) => Kind::NxFlowReply,
-        Reply::Flow(false, _) => Kind::FlowReply,
-        Reply::Aggregate(true, _) => Kind::NxAggregateReply,
-        Reply::Aggregate(false, _) => Kind::AggregateReply,
-        Reply::Table(_) => Kind::TableReply,
-        Reply::Port(_) => Kind::PortReply,
-        Reply::Queue(_) => Kind::QueueReply,
-        Reply::Group(_) => Kind::GroupReply,
-        Reply::GroupDesc(_) => Kind::GroupDescReply,
-        Reply::GroupFeatures(_) => Kind::GroupFeaturesReply,
-        Reply::Meter(_) => Kind::MeterReply,
-        Reply::MeterConfig(_) => Kind::MeterConfigReply,
-        Reply::MeterFeatures(_) => Kind::MeterFeaturesReply,
-        Reply::TableFeatures(_) => Kind::TableFeaturesReply,
-        Reply::TableDesc(_) => Kind::TableDescReply,
-        Reply::PortDesc(_) => Kind::PortDescReply,
-        Reply::QueueDesc(_) => Kind::QueueDescReply,
-        Reply::Monitor(_) => Kind::MonitorReply,
-        Reply::IpfixBridge(_) => Kind::IpfixBridgeReply,
-        Reply::IpfixFlow(_) => Kind::IpfixFlowReply,
-    }
-}
-
 /// Writes a message's body.
 pub(super) fn body(version: Version, message: &Message, writer: &mut Writer) {
     match message {
@@ -224,7 +105,7 @@ pub(super) fn body(version: Version, message: &Message, writer: &mut Writer) {
         Message::SetAsync(AsyncForm::Nicira2, config) => {
             connection::put_properties(config, writer);
         }
-        Message::RequestForward(forward) => connection::put_forward(version, forward, writer),
+        Message::RequestForward(forward) => put_forward(version, forward, writer),
         Message::BundleControl(control) => bundle::put_control(control, writer),
         Message::BundleAdd(add) => bundle::put_add(add, writer),
         Message::FlowModTableId(is_on) => nicira::put_switch(*is_on, writer),
@@ -276,5 +157,21 @@ fn put_request(version: Version, request: &Request, writer: &mut Writer) {
         | Request::TableDesc
         | Request::IpfixBridge
         | Request::IpfixFlow => {}
+    }
+}
+
+/// Writes another controller's change, a message in a message.
+fn put_forward(version: Version, forward: &RequestForward, writer: &mut Writer) {
+    let (xid, message) = match forward {
+        RequestForward::Group(xid, group) => (*xid, Message::GroupMod(group.clone())),
+        RequestForward::Meter(xid, meter) => (*xid, Message::MeterMod(meter.clone())),
+    };
+    let (kind, _) = kind_of(&message);
+    let Some(mut inner) = super::begin(version, xid, kind, false) else {
+        return;
+    };
+    body(version, &message, &mut inner);
+    if let Some(bytes) = super::finish(inner) {
+        writer.put(&bytes);
     }
 }

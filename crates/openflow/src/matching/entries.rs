@@ -1,5 +1,6 @@
 //! Matches as lists of entries: NXM, and OXM (OpenFlow 1.5.1, section 7.2.3).
 
+use super::judgement::Judgement;
 use super::needs::check_value;
 use super::{Condition, Match};
 use crate::error::{ErrorCode, Refusal, refuse};
@@ -12,15 +13,6 @@ const OXM: u16 = 1;
 /// `NXT_FLOW_MOD` and `NXST_FLOW`.
 const COOKIE: (Class, u8) = (Class::Nxm1, 30);
 const COOKIE_BYTES: u8 = 8;
-
-/// How a list of entries is judged.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Judgement {
-    /// Refuses unknown fields and those whose prerequisites are missing: requests.
-    Strict,
-    /// Skips unknown fields and asks for no prerequisites: packet-in, packet-out, replies.
-    Loose,
-}
 
 /// A cookie and the bits of it that must agree.
 pub type Cookie = Option<(u64, u64)>;

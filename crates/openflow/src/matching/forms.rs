@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use super::{Condition, Match};
 use crate::field::{FieldId, Value};
-use crate::message::port::PortNumber;
+use crate::port_number::PortNumber;
 use crate::version::Version;
 
 const VID_BITS: u16 = 0x1fff;

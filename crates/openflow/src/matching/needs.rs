@@ -3,7 +3,7 @@
 use super::{Condition, Match};
 use crate::error::{ErrorCode, Refusal, refuse};
 use crate::field::{FieldId, Needs, Value};
-use crate::message::port::PortNumber;
+use crate::port_number::PortNumber;
 
 const VLAN_PRESENT: u128 = 0x1000;
 const FRAGMENT_LATER: u128 = 2;

@@ -1,11 +1,11 @@
 //! Matches of fixed form: `struct ofp_match` of OpenFlow 1.0 and 1.1.
 
-use super::entries::Judgement;
+use super::judgement::Judgement;
 use super::needs::is_port;
 use super::{Condition, Match};
 use crate::error::{ErrorCode, Refusal, refuse};
 use crate::field::{FieldId, Value};
-use crate::message::port::PortNumber;
+use crate::port_number::PortNumber;
 use crate::wire::{Reader, Writer};
 
 /// The type of OpenFlow 1.1's match.

@@ -1,9 +1,11 @@
 //! Flow entries: changes, statistics, removals.
 
+pub use super::counts::{Counts, Duration};
+
 use crate::action::Instructions;
 use crate::matching::Match;
 use crate::message::group::ANY_GROUP;
-use crate::message::port::PortNumber;
+use crate::port_number::PortNumber;
 
 /// The number of all tables in requests and deletions.
 pub const ALL_TABLES: u8 = 0xff;
@@ -149,24 +151,6 @@ pub struct FlowStats {
     pub matching: Match,
     /// What it does.
     pub instructions: Instructions,
-}
-
-/// Seconds and nanoseconds, as OpenFlow splits a time.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Duration {
-    /// Whole seconds.
-    pub seconds: u32,
-    /// Nanoseconds above them.
-    pub nanoseconds: u32,
-}
-
-/// Packets and bytes; `u64::MAX` stands for a count that is not kept.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Counts {
-    /// Packets.
-    pub packets: u64,
-    /// Bytes.
-    pub bytes: u64,
 }
 
 /// The sums over flow entries (`OFPMP_AGGREGATE`).

@@ -2,8 +2,8 @@
 
 use crate::action::Action;
 use crate::matching::Match;
-use crate::message::flow::{Counts, Duration};
-use crate::message::port::PortNumber;
+use crate::message::counts::{Counts, Duration};
+use crate::port_number::PortNumber;
 
 /// The number of all groups.
 pub const ALL_GROUPS: u32 = 0xffff_fffc;

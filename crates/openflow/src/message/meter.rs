@@ -1,6 +1,6 @@
 //! Meters: changes, configuration, statistics (OpenFlow 1.3 and later).
 
-use crate::message::flow::{Counts, Duration};
+use crate::message::counts::{Counts, Duration};
 
 /// The largest number of a meter.
 pub const MAX_METER: u32 = 0xffff_0000;

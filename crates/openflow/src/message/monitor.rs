@@ -3,7 +3,7 @@
 
 use crate::action::Instructions;
 use crate::matching::Match;
-use crate::message::port::PortNumber;
+use crate::port_number::PortNumber;
 
 /// A monitor to be made, changed or removed.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::action::Action;
 use crate::matching::Match;
-use crate::message::port::PortNumber;
+use crate::port_number::PortNumber;
 
 /// A packet for a controller (`OFPT_PACKET_IN`, `NXT_PACKET_IN`, `NXT_PACKET_IN2`), and the
 /// same packet on its way back (`NXT_RESUME`).

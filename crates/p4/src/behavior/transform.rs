@@ -45,6 +45,7 @@ mod entries;
 mod instrument;
 mod keeper;
 mod make;
+mod node;
 mod plan;
 mod recount;
 mod state;

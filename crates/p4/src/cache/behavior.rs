@@ -42,6 +42,7 @@
 //!
 //! Reference: Zhang et al., *B-Cache*, sections II.B, III and IV.
 
+pub(crate) mod analyse;
 mod detector;
 pub(crate) mod flow;
 mod key;
@@ -211,7 +212,7 @@ pub(crate) struct BehaviorCache {
 impl BehaviorCache {
     pub(crate) fn new(program: &Program, config: BehaviorConfig, seed: u64) -> BehaviorCache {
         let side = |is_ingress| {
-            let flow = flow::analyse(program, is_ingress);
+            let flow = analyse::analyse(program, is_ingress);
             let shape = KeyShape::new(program, &flow)?;
             let entries = config.entries.max(1);
             Some(Box::new(Side {

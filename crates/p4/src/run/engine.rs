@@ -323,11 +323,11 @@ pub(crate) fn calculate(
     frame: &Frame,
 ) -> u64 {
     let calculation = &program.calculations.calculations[id.index()];
-    if let Some(checksum) = super::deparse::checksum_of(calculation, frame) {
+    if let Some(checksum) = super::pack::checksum_of(calculation, frame) {
         return checksum;
     }
     input.clear();
-    super::deparse::pack(&program.headers, calculation, frame, input);
+    super::pack::pack(&program.headers, calculation, frame, input);
     cells.calculators[id.index()].compute(input)
 }
 

@@ -17,13 +17,10 @@ use lab::{Chance, Twins};
 use rand::Rng;
 use thalweg_p4::stf::{Script, Statement, run};
 use thalweg_p4::{CacheConfig, ClassifierKind, EvictReason, Program, commands};
+use thalweg_workload::IS_OPTIMISED;
 
 /// Minimum number of packets that a run compares.
-const CHECKS: u64 = if cfg!(debug_assertions) {
-    6_000
-} else {
-    60_000
-};
+const CHECKS: u64 = if IS_OPTIMISED { 60_000 } else { 6_000 };
 
 fn wanted_checks() -> u64 {
     let wanted = std::env::var("THALWEG_P4_CHECKS");

@@ -13,9 +13,10 @@ use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
 use thalweg_p4::run::WORK_MAX;
 use thalweg_p4::{CacheConfig, ClassifierKind, DropReason, EvictReason, Program};
+use thalweg_workload::IS_OPTIMISED;
 
 /// Number of programs in a run; `THALWEG_P4_PROGRAMS` asks for more.
-const PROGRAMS: u64 = if cfg!(debug_assertions) { 30 } else { 120 };
+const PROGRAMS: u64 = if IS_OPTIMISED { 120 } else { 30 };
 
 fn scalar(name: &str) -> Value {
     field("scalars", name)

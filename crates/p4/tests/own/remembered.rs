@@ -6,12 +6,13 @@ use rand::Rng;
 use thalweg_p4::cache::behavior::BehaviorConfig;
 use thalweg_p4::{CacheConfig, Program, commands};
 use thalweg_packet::checksum::checksum;
+use thalweg_workload::IS_OPTIMISED;
 
 use crate::examples::text;
 use crate::lab::{Chance, Twins};
 
 /// Packets for each program and cache; `THALWEG_P4_CHECKS` sets another total.
-const PACKETS: u64 = if cfg!(debug_assertions) { 400 } else { 4_000 };
+const PACKETS: u64 = if IS_OPTIMISED { 4_000 } else { 400 };
 
 const PROGRAMS: [&str; 5] = [
     "switch_1",

@@ -30,13 +30,10 @@ use thalweg_p4::state::{Mode, Update};
 use thalweg_p4::{CacheConfig, Config, Outbox, Program};
 use thalweg_packet::Instant;
 use thalweg_switch::{P4Forwarder, P4Plane, P4PlaneConfig};
+use thalweg_workload::IS_OPTIMISED;
 
 /// Minimum number of packets that a run compares.
-const CHECKS: u64 = if cfg!(debug_assertions) {
-    2_000
-} else {
-    20_000
-};
+const CHECKS: u64 = if IS_OPTIMISED { 20_000 } else { 2_000 };
 
 fn wanted_checks() -> u64 {
     let wanted = std::env::var("THALWEG_P4_CHECKS");

@@ -3,10 +3,11 @@
 use rand::Rng;
 
 use super::RandomConfig;
-use super::broad::{self, Shape};
+use super::broad;
 use super::learning;
 use super::matches::is_later_fragment;
 use super::pool::draw_value;
+use super::shape::Shape;
 use super::tracking;
 use crate::action::{Action, FieldSlice};
 use crate::field::Field;

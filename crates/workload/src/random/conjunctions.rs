@@ -8,13 +8,11 @@ use rand::Rng;
 use super::RandomConfig;
 use super::actions::draw_actions;
 use super::matches::draw_match;
+use super::pool::IDS;
 use crate::action::Action;
 use crate::field::Field;
 use crate::rule::{Match, Rule};
 use crate::seed::{Random, pick};
-
-/// Ids of conjunctive matches.
-pub(super) const IDS: [u32; 3] = [1, 2, 0x8000_0000];
 
 /// A rule of priority 0 that has to do with conjunctive matches; mostly a clause.
 pub(super) fn draw_rule(random: &mut Random, config: &RandomConfig, table: u8) -> Rule {

@@ -11,8 +11,8 @@ use rand::Rng;
 use rand::seq::SliceRandom;
 
 use super::RandomConfig;
-use super::broad::Shape;
 use super::pool::draw_value;
+use super::shape::Shape;
 use super::tracking;
 use crate::action::{Action, FieldSlice, ReservedPort, write_list};
 use crate::field::{Field, prefix_mask};

@@ -3,7 +3,7 @@
 use rand::Rng;
 
 use super::RandomConfig;
-use super::broad::Shape;
+use super::shape::Shape;
 use crate::action::Action;
 use crate::seed::{Random, pick};
 

@@ -4,7 +4,6 @@ use rand::Rng;
 
 use super::RandomConfig;
 use super::pool::draw_value;
-use super::tracking;
 use crate::field::{Field, prefix_mask};
 use crate::rule::Match;
 use crate::seed::{Random, pick, weighted_index};
@@ -188,7 +187,7 @@ pub(super) fn draw_match(random: &mut Random, config: &RandomConfig) -> Match {
         }
     }
     if config.tracks {
-        matches = tracking::add_terms(random, matches, ports);
+        matches = add_tracked(random, matches, ports);
     }
     matches
 }
@@ -227,6 +226,52 @@ fn add_term(random: &mut Random, matches: Match, field: Field, ports: u32) -> Ma
             matches.with_masked(field, draw_value(random, field, ports), mask)
         }
     }
+}
+
+/// Flags of `ct_state` that rules want (value, mask).
+const STATES: [(u8, u8); 14] = [
+    (0x20, 0x20), // tracked
+    (0x00, 0x20),
+    (0x21, 0x21), // new
+    (0x20, 0x21),
+    (0x22, 0x22), // established
+    (0x22, 0x23),
+    (0x2a, 0x2a), // reply
+    (0x20, 0x28),
+    (0x24, 0x24), // related
+    (0x20, 0x24),
+    (0x30, 0x30), // invalid
+    (0x20, 0x30),
+    (0x60, 0x60), // source translated
+    (0xa0, 0xa0), // destination translated
+];
+
+/// Adds conditions on what the tracker said to some matches.
+fn add_tracked(random: &mut Random, mut matches: Match, ports: u32) -> Match {
+    if random.random_ratio(1, 3) {
+        let (value, mask) = *pick(random, &STATES);
+        matches = matches.with_masked(Field::CtState, value, mask.into());
+    }
+    let own: &[Field] = match matches.exact(Field::EthType) {
+        Some(0x0800) => &[Field::CtIpSrc, Field::CtIpDst],
+        Some(0x86dd) => &[Field::CtIpv6Src, Field::CtIpv6Dst],
+        _ => &[],
+    };
+    let of_ip: &[Field] = match own.is_empty() {
+        true => &[],
+        false => &[Field::CtIpProtocol, Field::CtPortSrc, Field::CtPortDst],
+    };
+    for field in [Field::CtZone, CtMark, CtLabel]
+        .iter()
+        .chain(own)
+        .chain(of_ip)
+    {
+        if random.random_ratio(1, 12) {
+            let (value, mask) = (draw_value(random, *field, ports), draw_mask(random, *field));
+            matches = matches.with_masked(*field, value, mask);
+        }
+    }
+    matches
 }
 
 /// The mask of a tag with all bits of its priority or none, as in OpenFlow 1.1 and later.

@@ -5,7 +5,6 @@
 
 use rand::Rng;
 
-use super::conjunctions::IDS;
 use crate::field::Field;
 use crate::seed::{Random, pick};
 
@@ -59,6 +58,9 @@ pub(super) const CT_LABELS: [u128; 5] = [0, 1, 5, 1 << 127, u128::MAX];
 pub(super) const CT_PROTOCOLS: [u8; 4] = [1, 6, 17, 58];
 /// Zones that rules name.
 pub(super) const ZONES: [u16; 3] = [0, 1, 2];
+
+/// Ids of conjunctive matches.
+pub(super) const IDS: [u32; 3] = [1, 2, 0x8000_0000];
 
 /// A value of `field` for a rule or a rewrite.
 pub(super) fn draw_value(random: &mut Random, field: Field, ports: u32) -> u128 {

@@ -6,89 +6,17 @@
 use rand::Rng;
 
 use super::RandomConfig;
-use super::actions::draw_actions;
-use super::broad::Shape;
-use super::matches::draw_mask;
 use super::pool::{ZONES, draw_value};
-use crate::action::{Action, FieldSlice};
+use super::shape::Shape;
+use crate::action::{Action, FieldSlice, TrackAction, TrackZone};
 use crate::field::Field;
-use crate::rule::{Match, Rule};
 use crate::seed::{Random, pick};
-use crate::tracking::{TrackAction, TrackZone};
 
 use Field::{CtLabel, CtMark, Register};
 
 /// The protocols' EtherTypes.
-const IPV4: u128 = 0x0800;
-const IPV6: u128 = 0x86dd;
-
-/// Flags of `ct_state` that rules want (value, mask).
-const STATES: [(u8, u8); 14] = [
-    (0x20, 0x20), // tracked
-    (0x00, 0x20),
-    (0x21, 0x21), // new
-    (0x20, 0x21),
-    (0x22, 0x22), // established
-    (0x22, 0x23),
-    (0x2a, 0x2a), // reply
-    (0x20, 0x28),
-    (0x24, 0x24), // related
-    (0x20, 0x24),
-    (0x30, 0x30), // invalid
-    (0x20, 0x30),
-    (0x60, 0x60), // source translated
-    (0xa0, 0xa0), // destination translated
-];
-
-/// The rules of the lowest priority of a table: they track all packets of IP, and mostly
-/// commit them.
-pub(super) fn draw_base(random: &mut Random, config: &RandomConfig, table: u8) -> [Rule; 2] {
-    [IPV4, IPV6].map(|eth_type| {
-        let matches = Match::any().with(Field::EthType, eth_type);
-        let shape = Shape::of(&matches, None);
-        let mut asked = draw_track(random, config, table, &shape);
-        asked.is_commit |= random.random_ratio(3, 4);
-        let rest = draw_actions(random, config, table, &matches);
-        // Before it is tracked again, the packet has the connection of the pass before.
-        let tuple = match table + 1 < config.tables && random.random_ratio(1, 2) {
-            true => Some(Action::ResubmitTuple(
-                random.random_range(table + 1..config.tables),
-            )),
-            false => None,
-        };
-        let track = with_zone(random, &shape, asked);
-        let actions = tuple.into_iter().chain(track).chain(rest).collect();
-        Rule::new(table, 0, matches, actions)
-    })
-}
-
-/// The action; before it, mostly, one that writes the register that holds its zone.
-fn with_zone(
-    random: &mut Random,
-    shape: &Shape,
-    asked: TrackAction,
-) -> impl Iterator<Item = Action> + use<> {
-    let writes = match asked.zone {
-        TrackZone::Register(number) => match random.random_range(0..4_u8) {
-            0 => None,
-            1 if shape.eth_type == Some(IPV4) => Some(Action::Move(
-                bits(Field::IpDst, 0, 8),
-                bits(Register(number), 0, 8),
-            )),
-            2 => Some(Action::Move(
-                bits(Field::EthSrc, 0, 8),
-                bits(Register(number), 0, 8),
-            )),
-            _ => {
-                let value = draw_value(random, Register(number), 1);
-                Some(Action::SetField(Register(number), value))
-            }
-        },
-        TrackZone::Number(_) => None,
-    };
-    let track = Action::Track(Box::new(asked));
-    writes.into_iter().chain([track])
-}
+pub(super) const IPV4: u128 = 0x0800;
+pub(super) const IPV6: u128 = 0x86dd;
 
 const fn bits(field: Field, start: u32, count: u32) -> FieldSlice {
     FieldSlice {
@@ -132,7 +60,40 @@ pub(super) fn draw_end(random: &mut Random, config: &RandomConfig, shape: &Shape
     }
 }
 
-fn draw_track(random: &mut Random, config: &RandomConfig, table: u8, shape: &Shape) -> TrackAction {
+/// The action; before it, mostly, one that writes the register that holds its zone.
+pub(super) fn with_zone(
+    random: &mut Random,
+    shape: &Shape,
+    asked: TrackAction,
+) -> impl Iterator<Item = Action> + use<> {
+    let writes = match asked.zone {
+        TrackZone::Register(number) => match random.random_range(0..4_u8) {
+            0 => None,
+            1 if shape.eth_type == Some(IPV4) => Some(Action::Move(
+                bits(Field::IpDst, 0, 8),
+                bits(Register(number), 0, 8),
+            )),
+            2 => Some(Action::Move(
+                bits(Field::EthSrc, 0, 8),
+                bits(Register(number), 0, 8),
+            )),
+            _ => {
+                let value = draw_value(random, Register(number), 1);
+                Some(Action::SetField(Register(number), value))
+            }
+        },
+        TrackZone::Number(_) => None,
+    };
+    let track = Action::Track(Box::new(asked));
+    writes.into_iter().chain([track])
+}
+
+pub(super) fn draw_track(
+    random: &mut Random,
+    config: &RandomConfig,
+    table: u8,
+    shape: &Shape,
+) -> TrackAction {
     let is_commit = random.random_ratio(2, 3);
     let zone = match random.random_ratio(3, 4) {
         true => TrackZone::Number(*pick(random, &ZONES)),
@@ -218,34 +179,6 @@ fn draw_exec(random: &mut Random, shape: &Shape) -> Action {
             Action::Move(bits(register, 0, 8), bits(field, 8, 8))
         }
     }
-}
-
-/// Adds conditions on what the tracker said to some matches.
-pub(super) fn add_terms(random: &mut Random, mut matches: Match, ports: u32) -> Match {
-    if random.random_ratio(1, 3) {
-        let (value, mask) = *pick(random, &STATES);
-        matches = matches.with_masked(Field::CtState, value, mask.into());
-    }
-    let own: &[Field] = match matches.exact(Field::EthType) {
-        Some(IPV4) => &[Field::CtIpSrc, Field::CtIpDst],
-        Some(IPV6) => &[Field::CtIpv6Src, Field::CtIpv6Dst],
-        _ => &[],
-    };
-    let of_ip: &[Field] = match own.is_empty() {
-        true => &[],
-        false => &[Field::CtIpProtocol, Field::CtPortSrc, Field::CtPortDst],
-    };
-    for field in [Field::CtZone, CtMark, CtLabel]
-        .iter()
-        .chain(own)
-        .chain(of_ip)
-    {
-        if random.random_ratio(1, 12) {
-            let (value, mask) = (draw_value(random, *field, ports), draw_mask(random, *field));
-            matches = matches.with_masked(*field, value, mask);
-        }
-    }
-    matches
 }
 
 #[cfg(test)]

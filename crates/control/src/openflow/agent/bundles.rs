@@ -16,20 +16,8 @@ use thalweg_openflow::{ErrorCode, Refusal, decode, refuse, xid_of};
 
 use super::Agent;
 use super::changes::change_of;
-use super::link::Link;
+use super::link::{Bundle, Link};
 use crate::openflow::target::{Change, Target, Transaction};
-
-/// Messages of a bundle.
-#[derive(Debug)]
-pub(super) struct Bundle {
-    flags: u16,
-    is_closed: bool,
-    /// The message that opened it.
-    opening: Bytes,
-    messages: Vec<(Bytes, Change)>,
-    bytes: usize,
-    used_at: Duration,
-}
 
 impl<T: Target> Agent<T> {
     pub(super) fn bundle_control(

@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use thalweg_openflow::message::connection::{AsyncConfig, Role};
+use bytes::Bytes;
+use thalweg_openflow::message::Request;
+use thalweg_openflow::message::connection::{AsyncConfig, AsyncKind, Role};
 use thalweg_openflow::message::monitor::MonitorRequest;
-use thalweg_openflow::message::packet::PacketInFormat;
+use thalweg_openflow::message::packet::{PacketInFormat, reason};
 use thalweg_openflow::message::type_name;
 use thalweg_openflow::{Pieces, Refusal, Session, Version};
 
-use super::bundles::Bundle;
 use super::rate::Rate;
-use super::unasked::default_async;
 use super::{ConnectionConfig, ConnectionKind, REPLY_BYTES};
-use crate::openflow::target::FlowCursor;
+use crate::openflow::target::{Change, FlowCursor};
 
 /// Bytes of a packet that a controller gets if it never says how many
 /// (`OFP_DEFAULT_MISS_SEND_LEN`).
@@ -26,10 +26,35 @@ const DUMP_BYTES: usize = 256 << 10;
 /// Most texts about refused messages that are kept for the owner.
 const REFUSALS: usize = 64;
 
+/// Reasons of packets: all but a bad TTL, which controllers must ask for.
+const PACKET_REASONS: u32 = 0x3f & !(1 << reason::INVALID_TTL);
+/// Reasons of ports.
+const PORT_REASONS: u32 = 0b111;
+
 /// A reply with flow entries that is being written.
 pub(super) struct Dump {
     pub(super) cursor: Box<dyn FlowCursor>,
     pub(super) pieces: Pieces,
+}
+
+/// Messages of a bundle.
+#[derive(Debug)]
+pub(super) struct Bundle {
+    pub(super) flags: u16,
+    pub(super) is_closed: bool,
+    /// The message that opened it.
+    pub(super) opening: Bytes,
+    pub(super) messages: Vec<(Bytes, Change)>,
+    pub(super) bytes: usize,
+    pub(super) used_at: Duration,
+}
+
+/// A request that comes in several messages.
+#[derive(Debug)]
+pub(super) struct Partial {
+    pub(super) xid: u32,
+    pub(super) request: Request,
+    pub(super) parts: usize,
 }
 
 /// A connection.
@@ -54,7 +79,7 @@ pub(super) struct Link {
     /// Whether all whole messages of the input were handled.
     pub(super) has_all: bool,
     /// Requests that come in several messages.
-    pub(super) partial: Option<super::requests::Partial>,
+    pub(super) partial: Option<Partial>,
     /// Packets that may be sent.
     packets: Rate,
     /// Changes that may be asked for.
@@ -182,4 +207,22 @@ impl Link {
         self.packets_limited += u64::from(!may);
         may
     }
+}
+
+/// What a connection hears before it says what it wants (Open vSwitch's defaults).
+fn default_async(version: Version) -> AsyncConfig {
+    let removals = match version {
+        Version::V10 => 0b111,
+        Version::V11 | Version::V12 | Version::V13 => 0b1111,
+        Version::V14 | Version::V15 => 0b11_1111,
+    };
+    let mut config = AsyncConfig {
+        primary: [Some(0); 6],
+        secondary: [Some(0); 6],
+    };
+    config.primary[AsyncKind::PacketIn as usize] = Some(PACKET_REASONS);
+    config.primary[AsyncKind::PortStatus as usize] = Some(PORT_REASONS);
+    config.secondary[AsyncKind::PortStatus as usize] = Some(PORT_REASONS);
+    config.primary[AsyncKind::FlowRemoved as usize] = Some(removals);
+    config
 }

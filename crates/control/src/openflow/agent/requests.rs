@@ -6,19 +6,11 @@ use thalweg_openflow::message::{Message, Reply, Request};
 use thalweg_openflow::{ErrorCode, Pieces, Refusal, encode_reply, refuse};
 
 use super::Agent;
-use super::link::{Dump, Link};
+use super::link::{Dump, Link, Partial};
 use crate::openflow::target::Target;
 
 /// Most parts of a request that come in several messages.
 const MAX_PARTS: usize = 256;
-
-/// A request that comes in several messages.
-#[derive(Debug)]
-pub(super) struct Partial {
-    xid: u32,
-    request: Request,
-    parts: usize,
-}
 
 impl<T: Target> Agent<T> {
     pub(super) fn request(

@@ -14,29 +14,6 @@ use super::link::{DEFAULT_MISS_LENGTH, Link};
 use super::{Agent, ConnectionKind, MOST_BYTES, UNASKED_BYTES};
 use crate::openflow::target::{Event, PacketEvent, Target};
 
-/// Reasons of packets: all but a bad TTL, which controllers must ask for.
-const PACKET_REASONS: u32 = 0x3f & !(1 << reason::INVALID_TTL);
-/// Reasons of ports.
-const PORT_REASONS: u32 = 0b111;
-
-/// What a connection hears before it says what it wants (Open vSwitch's defaults).
-pub(super) fn default_async(version: Version) -> AsyncConfig {
-    let removals = match version {
-        Version::V10 => 0b111,
-        Version::V11 | Version::V12 | Version::V13 => 0b1111,
-        Version::V14 | Version::V15 => 0b11_1111,
-    };
-    let mut config = AsyncConfig {
-        primary: [Some(0); 6],
-        secondary: [Some(0); 6],
-    };
-    config.primary[AsyncKind::PacketIn as usize] = Some(PACKET_REASONS);
-    config.primary[AsyncKind::PortStatus as usize] = Some(PORT_REASONS);
-    config.secondary[AsyncKind::PortStatus as usize] = Some(PORT_REASONS);
-    config.primary[AsyncKind::FlowRemoved as usize] = Some(removals);
-    config
-}
-
 impl<T: Target> Agent<T> {
     /// Tells connections what the switch did unasked.
     pub fn handle_events(&mut self, now: Duration) {

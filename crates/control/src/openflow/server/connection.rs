@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
+use tokio_rustls::TlsAcceptor;
 
 use super::{Hub, Purpose, WRITE_PATIENCE, count};
 use crate::openflow::agent::{ConnectionConfig, ConnectionId};
 use crate::openflow::target::Target;
 use crate::server::Stream;
 use crate::server::listen::Bound;
-use crate::server::tls::Acceptor;
 
 /// Bytes read in one go.
 const READ_BYTES: usize = 64 << 10;
@@ -26,7 +26,7 @@ impl<T: Target + 'static> Hub<T> {
     pub(super) async fn accept(
         self: Rc<Self>,
         bound: Bound,
-        acceptor: Option<Acceptor>,
+        acceptor: Option<TlsAcceptor>,
         purpose: Purpose,
     ) {
         // Each listener has its own places, so that no client can take those of others.

@@ -7,18 +7,13 @@ use serde_json::{Value, json};
 use crate::program::Program;
 use crate::program::ids::NodeId;
 
-use super::instrument::{assign, call, expression, hex, inner, ours};
-use super::plan::{CacheAction, FieldPart, Plan};
+use super::node::{assign, call, expression, hex, inner, ours};
+use super::plan::{CacheAction, EPOCH_BITS, FieldPart, INDEX_BITS, Plan};
 use super::{PREFIX, plan, recount, state};
 
 /// Counters in a detector row, and the bits of one counter.
 const ROW: u64 = 1 << 16;
 const COUNTER_BITS: u32 = 16;
-
-/// Bits of a counter's index.
-pub(super) const INDEX_BITS: u32 = 32;
-/// Bits of the epoch.
-pub(super) const EPOCH_BITS: u32 = 32;
 
 fn name(what: &str) -> String {
     format!("{PREFIX}.{what}")

@@ -12,34 +12,9 @@ use crate::program::Program;
 use crate::program::action::Step;
 use crate::program::ids::ActionId;
 
+use super::node::{assign, expression, hex, inner, ours};
 use super::plan::Plan;
-use super::{PREFIX, state};
-
-pub(super) fn ours(field: &str) -> Value {
-    json!({"type": "field", "value": [PREFIX, field]})
-}
-
-pub(super) fn hex(number: u64) -> Value {
-    json!({"type": "hexstr", "value": format!("{number:#x}")})
-}
-
-pub(super) fn call(op: &str, parameters: Value) -> Value {
-    json!({"op": op, "parameters": parameters})
-}
-
-pub(super) fn assign(to: Value, value: Value) -> Value {
-    call("assign", json!([to, value]))
-}
-
-/// An operator's value, wrapped as p4c wraps it for a primitive.
-pub(super) fn expression(value: Value) -> Value {
-    json!({"type": "expression", "value": {"type": "expression", "value": value}})
-}
-
-/// An operator's value, wrapped for use within another operator.
-pub(super) fn inner(value: Value) -> Value {
-    json!({"type": "expression", "value": value})
-}
+use super::state;
 
 /// Rewrites the actions of ingress in place.
 pub(super) fn instrument(program: &Program, plan: &Plan, json: &mut Value) {

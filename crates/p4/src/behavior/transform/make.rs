@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::cache::behavior::flow::{Flow, Role, Unfit, analyse, note_operands};
+use crate::cache::behavior::analyse::{analyse, note_operands};
+use crate::cache::behavior::flow::{Flow, Role, Unfit};
 use crate::cache::behavior::known::Derived;
 use crate::cache::behavior::words::{Uses, WordSet};
 use crate::error::LoadError;

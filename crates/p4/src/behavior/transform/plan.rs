@@ -8,7 +8,10 @@ use crate::cache::behavior::known::Derived;
 use crate::program::ids::{ActionId, FieldId, NodeId, TableId};
 use crate::program::table::Match;
 
-use super::build::{EPOCH_BITS, INDEX_BITS};
+/// Bits of a counter's index.
+pub(super) const INDEX_BITS: u32 = 32;
+/// Bits of the epoch.
+pub(super) const EPOCH_BITS: u32 = 32;
 
 /// A field of the key.
 #[derive(Clone, PartialEq, Eq, Debug)]

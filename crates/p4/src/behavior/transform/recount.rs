@@ -29,7 +29,7 @@ use crate::program::control::NodeKind;
 use crate::program::ids::{ActionId, FieldId, HeaderId, NodeId};
 use crate::program::table::Table;
 
-use super::instrument::{assign, hex, inner, ours};
+use super::node::{assign, hex, inner, ours};
 use super::plan::{Plan, Recount, RecountPart};
 use super::value::field_value;
 

@@ -17,7 +17,7 @@ use crate::cache::behavior::known::Derived;
 use crate::program::Program;
 use crate::program::expression::Expr;
 
-use super::instrument::{assign, call, expression, hex, inner, ours};
+use super::node::{assign, call, expression, hex, inner, ours};
 use super::plan::Plan;
 use super::value::{derived_name, field_value, number};
 

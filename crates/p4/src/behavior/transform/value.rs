@@ -11,7 +11,7 @@ use crate::program::expression::{Binary, Expr, HeaderExpr, Unary};
 use crate::program::headers::VALID;
 use crate::program::ids::FieldId;
 
-use super::instrument::{inner, ours};
+use super::node::{inner, ours};
 
 /// The name of the field that holds a derived value.
 pub(super) fn derived_name(number: usize) -> String {
