@@ -22,8 +22,10 @@ mod header;
 mod inherit;
 mod kind;
 mod metadata;
+mod number;
 mod option_map;
 mod options;
+mod port;
 mod source_port;
 mod vxlan;
 
@@ -45,4 +47,8 @@ pub use option_map::{
     OptionRefusal, OptionValues,
 };
 pub use options::{OPTIONS_MAX_BYTES, TunnelOptions};
+pub use port::{
+    ErspanSettings, PacketTypeMode, ParsedTunnelPort, PortValue, TunnelOptionProblem, TunnelPort,
+    TunnelPortError, TunnelType, VxlanExtensions,
+};
 pub use source_port::{SourcePorts, five_tuple_hash};

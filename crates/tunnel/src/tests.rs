@@ -4,6 +4,7 @@ mod generate;
 mod known;
 mod malformed;
 mod option_map;
+mod port;
 mod properties;
 
 use thalweg_packet::Packet;
