@@ -26,6 +26,8 @@ mod number;
 mod option_map;
 mod options;
 mod port;
+mod receive;
+mod send;
 mod source_port;
 mod vxlan;
 
@@ -51,4 +53,6 @@ pub use port::{
     ErspanSettings, PacketTypeMode, ParsedTunnelPort, PortValue, TunnelOptionProblem, TunnelPort,
     TunnelPortError, TunnelType, VxlanExtensions,
 };
+pub use receive::{ActiveListener, TunnelInsertError, TunnelListener, TunnelPorts};
+pub use send::{Outgoing, SendRefusal, TunnelReads};
 pub use source_port::{SourcePorts, five_tuple_hash};

@@ -6,6 +6,8 @@ mod malformed;
 mod option_map;
 mod port;
 mod properties;
+mod receive;
+mod send;
 
 use thalweg_packet::Packet;
 
