@@ -22,11 +22,13 @@ mod header;
 mod inherit;
 mod kind;
 mod metadata;
+mod neighbors;
 mod number;
 mod option_map;
 mod options;
 mod port;
 mod receive;
+mod routes;
 mod send;
 mod source_port;
 mod vxlan;
@@ -44,6 +46,9 @@ pub use header::{HeaderSettings, LinkAddresses, OuterHeader, PerPacket};
 pub use inherit::{DEFAULT_TTL, InnerIp, OuterField, received_tos};
 pub use kind::{GTPU_PORT, InnerType, TunnelKind, VxlanFlavour};
 pub use metadata::{Endpoints, ErspanValues, GroupPolicy, GtpuValues, TunnelFlags, TunnelMetadata};
+pub use neighbors::{
+    NeighborCache, NeighborError, NeighborSighting, arp_request, neighbor_solicitation,
+};
 pub use option_map::{
     FIELD_COUNT, FIELD_MAX_BYTES, FIELD_SPACE_BYTES, OptionMap, OptionMapError, OptionMapping,
     OptionRefusal, OptionValues,
@@ -54,5 +59,9 @@ pub use port::{
     TunnelPortError, TunnelType, VxlanExtensions,
 };
 pub use receive::{ActiveListener, TunnelInsertError, TunnelListener, TunnelPorts};
+pub use routes::{
+    FoundRoute, InterfaceAddress, RouteError, RouteOrigin, RoutePrefix, TunnelRoute, TunnelRoutes,
+    source_address,
+};
 pub use send::{Outgoing, SendRefusal, TunnelReads};
 pub use source_port::{SourcePorts, five_tuple_hash};

@@ -3,10 +3,12 @@
 mod generate;
 mod known;
 mod malformed;
+mod neighbors;
 mod option_map;
 mod port;
 mod properties;
 mod receive;
+mod routes;
 mod send;
 
 use thalweg_packet::Packet;
