@@ -17,7 +17,7 @@ const TABLE: [(&str, &[&str]); 24] = [
     ("openflow", &[]),
     ("ovsdb", &[]),
     ("classifier", &["packet"]),
-    ("io", &["packet"]),
+    ("io", &["tunnel"]),
     ("v2p", &["packet"]),
     ("conntrack", &["packet"]),
     ("tunnel", &["packet"]),
