@@ -1,16 +1,23 @@
 //! Puts packets into tunnels and takes them out: VXLAN, Geneve, GRE, ERSPAN, GTP-U.
 //!
 //! ```text
-//!   metadata --OuterHeader--> headers, before each inner packet --push--> outer packet
+//!   an interface's options --TunnelPort::parse--> port
+//!
+//!   metadata of rules --port.outgoing--> metadata of the outer packet
+//!     --TunnelRoutes--> device, source, next hop --NeighborCache--> MAC address
+//!     --OuterHeader--> headers, before each inner packet --push--> outer packet
+//!
 //!   outer packet --decapsulate_frame--> metadata, range of the inner packet
+//!     --TunnelPorts--> port
+//!
 //!   Geneve's options <--OptionMap--> values of tun_metadata0 to tun_metadata63
 //! ```
 //!
 //! A pure crate: it opens no socket, reads no clock, and takes sequence numbers and timestamps as
-//! arguments. It knows no ports: the caller says which kind of tunnel a packet belongs to.
+//! arguments. The formats know no ports: the caller says which kind of tunnel a packet belongs to.
 //!
-//! The formats are those that Open vSwitch 3.1 writes and accepts (`lib/netdev-native-tnl.c`).
-//! Where they differ on purpose, the essay of the module says so.
+//! Formats, ports, routes and neighbours are those of Open vSwitch 3.1. Where they differ on
+//! purpose, the essay of the module says so.
 
 mod decapsulate;
 mod error;

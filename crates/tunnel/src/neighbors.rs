@@ -28,7 +28,7 @@ use thalweg_packet::wire::{ArpOperation, ArpRepr, MacAddress, NeighborMessage, N
 pub use self::solicit::{arp_request, neighbor_solicitation};
 pub use self::text::NeighborError;
 
-/// How long an entry lives that nobody looks up, unless `tnl/neigh/aging` says otherwise.
+/// How long an entry lives without a lookup, unless `tnl/neigh/aging` says otherwise.
 const DEFAULT_AGING: Duration = Duration::from_secs(15 * 60);
 /// How many entries a cache has room for, unless the caller says otherwise.
 const DEFAULT_CAPACITY: usize = 4096;
@@ -229,13 +229,13 @@ impl NeighborCache {
         had_any
     }
 
-    /// How long an entry lives that nobody looks up.
+    /// How long an entry lives without a lookup.
     pub fn aging(&self) -> Duration {
         self.aging
     }
 
-    /// Says how long an entry lives that nobody looks up; entries that are there live no longer
-    /// than that from now on.
+    /// Says how long an entry lives without a lookup; entries that are there live no longer than
+    /// that from now on.
     pub fn set_aging(&mut self, aging: Duration, now: Instant) {
         self.aging = aging;
         let end = now + aging;

@@ -3,7 +3,8 @@
 //! [`TunnelPort::outgoing`] takes the values that rules gave a packet, and puts those of the port
 //! in their place where the port fixes them. It also says which fields of the packet it read: a
 //! cached answer must match on them. The rules are Open vSwitch's (`tnl_port_send` and
-//! `tnl_wc_init` of `ofproto/tunnel.c`, `compose_output_action__` of `ofproto/ofproto-dpif-xlate.c`):
+//! `tnl_wc_init` of `ofproto/tunnel.c`, and `compose_output_action__` of
+//! `ofproto/ofproto-dpif-xlate.c`):
 //!
 //! - Addresses and key are the port's, unless it says `flow`; the UDP port is always the port's.
 //! - Type of service and time to live are fixed or inherited, congestion marks always inherited.
@@ -68,7 +69,8 @@ impl TunnelReads {
 
     /// What depends on a packet that came out of a tunnel, before any rule looks at it.
     ///
-    /// [`crate::received_tos`] is the answer about `inner` for which the congestion mark is read.
+    /// The congestion mark of the packet itself is read if the outer packet met congestion; see
+    /// [`crate::received_tos`].
     pub fn of_received(metadata: &TunnelMetadata, inner: Option<InnerIp>) -> Self {
         const CONGESTED: u8 = 0x03;
         let mut reads = TunnelReads::ID
