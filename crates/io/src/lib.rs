@@ -30,6 +30,7 @@
 //! | [`TapPort`] | a Linux tap interface |
 //! | [`AfPacketPort`] | an existing Linux interface; [`ReceiveMethod`] says how it receives |
 //! | [`TunnelDevice`] | a tunnel to other hosts; all of a switch share a [`TunnelHub`] |
+//! | [`UnderlayPort`] | a port wrapper that also carries outer packets of native tunnels |
 //! | [`FaultPort`] | a port wrapper that loses, repeats, damages, cuts and swaps packets |
 //! | [`BlockPort`] | a port wrapper that can be told to receive or send nothing |
 //! | [`TracePort`] | a port wrapper that writes all packets to captures |
@@ -83,4 +84,5 @@ pub use tap::TapPort;
 pub use trace::TracePort;
 pub use tunnel::{
     SENDERS, TunnelCause, TunnelDevice, TunnelDeviceSettings, TunnelHub, TunnelOpenError,
+    TunnelWay, Underlay, UnderlayPort,
 };

@@ -18,8 +18,14 @@
 //! resolves addresses and fragments. A flow leaves from one of [`SENDERS`] UDP source ports, so
 //! that networks with several paths use them.
 //!
+//! A tunnel may instead be native ([`TunnelWay::Native`]): the switch routes outer packets itself,
+//! through its own bridges, as Open vSwitch does without the kernel's module. An outer packet is
+//! received by the bridge's own port ([`UnderlayPort`]), and what a bridge sends to that port is
+//! taken out if it belongs to a tunnel. Routes and neighbours are in the [`Underlay`].
+//!
 //! 1. A burst sees one state of the ports: the table is replaced as a whole, and fetching it is
-//!    the only lock that devices share.
+//!    the only lock that devices of sockets share; native ones also lock the
+//!    [`Underlay`] once for a burst.
 //! 2. A packet that is refused is counted under one cause ([`TunnelHub::counts`]).
 //! 3. Each receiving socket has one device that receives from it, which its descriptor wakes.
 //!
@@ -33,12 +39,18 @@ mod depart;
 mod device;
 mod ecn;
 mod hub;
+mod local;
+mod native;
+mod queue;
 mod seat;
 mod senders;
 mod socket;
+mod underlay;
 mod values;
 
 pub use counts::TunnelCause;
 pub use device::TunnelDevice;
-pub use hub::{TunnelDeviceSettings, TunnelHub, TunnelOpenError};
+pub use hub::{TunnelDeviceSettings, TunnelHub, TunnelOpenError, TunnelWay};
+pub use local::UnderlayPort;
 pub use senders::SENDERS;
+pub use underlay::Underlay;

@@ -47,6 +47,10 @@ causes! {
     Encapsulation => "encapsulation";
     /// There is no way to the destination.
     NoRoute => "no_route";
+    /// The MAC address of the next hop is not known; it was asked for.
+    NoNeighbor => "no_neighbor";
+    /// Too many packets wait for the bridge or the port that a packet goes to next.
+    QueueFull => "queue_full";
     /// The outer packet is longer than the way to the destination allows.
     TooLong => "too_long";
 }

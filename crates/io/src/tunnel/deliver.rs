@@ -51,6 +51,7 @@ fn find_and_strip(
         .ok_or(TunnelCause::NoPort)?;
     packet.truncate(range.end);
     packet.remove_front(range.start);
+    place.seat.add_received(packet);
     if let InnerType::Bare(ether_type) = inner {
         let header = packet.prepend(ADDRESSES_BYTES + 2);
         header[..ADDRESSES_BYTES].fill(0);
@@ -65,6 +66,5 @@ fn find_and_strip(
         view.hub.counters().add_long_options(left_out);
     }
     packet.set_received(number, now);
-    place.seat.add_received(packet);
     Ok(())
 }

@@ -6,8 +6,9 @@ use thalweg_packet::standard::header;
 use thalweg_packet::wire::EtherType;
 use thalweg_packet::{Headers, Packet, PortId, Scalar, TunnelValues};
 use thalweg_tunnel::{
-    EncapsulateError, Endpoints, HeaderSettings, InnerType, OuterHeader, PacketTypeMode, PerPacket,
-    SendRefusal, TunnelFlags, TunnelKind, TunnelMetadata, TunnelPort, five_tuple_hash,
+    EncapsulateError, Endpoints, HeaderSettings, InnerType, LinkAddresses, OuterHeader,
+    PacketTypeMode, PerPacket, SendRefusal, TunnelFlags, TunnelKind, TunnelMetadata, TunnelPort,
+    five_tuple_hash,
 };
 
 use super::counts::TunnelCause;
@@ -34,7 +35,44 @@ pub(super) struct Prepared {
 pub(super) struct LastHeader {
     metadata: TunnelMetadata,
     inner: InnerType,
+    link: Option<LinkAddresses>,
     header: OuterHeader,
+}
+
+impl LastHeader {
+    /// Puts headers in front of a packet: those of a whole frame if there are link addresses.
+    pub(super) fn push(
+        last: &mut Option<LastHeader>,
+        (kind, settings): (TunnelKind, HeaderSettings),
+        (prepared, link): (Prepared, Option<LinkAddresses>),
+        packet: &mut Packet,
+        variable: PerPacket,
+    ) -> Result<(), TunnelCause> {
+        let cause = |error| match error {
+            EncapsulateError::TooLong => TunnelCause::TooLong,
+            _ => TunnelCause::Encapsulation,
+        };
+        let Prepared {
+            metadata, inner, ..
+        } = prepared;
+        let is_same = |last: &LastHeader| {
+            (last.inner, last.link) == (inner, link) && last.metadata == metadata
+        };
+        if !last.as_ref().is_some_and(is_same) {
+            let made = match link {
+                Some(link) => OuterHeader::for_frame(kind, &metadata, link, inner, settings),
+                None => OuterHeader::for_payload(kind, &metadata, inner, settings),
+            };
+            *last = Some(LastHeader {
+                header: made.map_err(cause)?,
+                metadata,
+                inner,
+                link,
+            });
+        }
+        let last = last.as_ref().ok_or(TunnelCause::Encapsulation)?;
+        last.header.push(packet, variable).map_err(cause)
+    }
 }
 
 /// Says which outer headers a packet gets, and removes its Ethernet header if the tunnel carries
@@ -109,14 +147,8 @@ fn endpoints_of(carried: CarriedAddresses) -> Endpoints {
 }
 
 impl Prepared {
-    /// Puts the tunnel's header in front of the packet; says which socket sends it and how.
-    pub(super) fn encapsulate(
-        self,
-        (kind, settings): (TunnelKind, HeaderSettings),
-        last: &mut Option<LastHeader>,
-        packet: &mut Packet,
-        variable: PerPacket,
-    ) -> Result<(SenderPlace, Departure), TunnelCause> {
+    /// Which socket sends the packet, and what its IP header shall say.
+    pub(super) fn departure(&self, kind: TunnelKind) -> (SenderPlace, Departure) {
         let (endpoints, flags) = (self.metadata.endpoints, self.metadata.flags);
         let destination = endpoints.destination();
         let carrier = match kind.default_port() {
@@ -125,8 +157,7 @@ impl Prepared {
         };
         let way = (IpFamily::of(destination), carrier);
         let is_checked = flags.has(TunnelFlags::CHECKSUM);
-        let settings_of_socket = (flags.has(TunnelFlags::DONT_FRAGMENT), is_checked);
-        let place = SenderPlace::new(way, settings_of_socket, self.hash);
+        let settings = (flags.has(TunnelFlags::DONT_FRAGMENT), is_checked);
         let source = Some(endpoints.source()).filter(|source| !source.is_unspecified());
         let departure = Departure {
             destination: SocketAddr::new(destination, self.metadata.destination_port),
@@ -135,23 +166,6 @@ impl Prepared {
             ttl: self.metadata.ttl,
             mark: self.mark,
         };
-        let cause = |error| match error {
-            EncapsulateError::TooLong => TunnelCause::TooLong,
-            _ => TunnelCause::Encapsulation,
-        };
-        let is_same = last
-            .as_ref()
-            .is_some_and(|last| last.inner == self.inner && last.metadata == self.metadata);
-        if !is_same {
-            let made = OuterHeader::for_payload(kind, &self.metadata, self.inner, settings);
-            *last = Some(LastHeader {
-                header: made.map_err(cause)?,
-                metadata: self.metadata,
-                inner: self.inner,
-            });
-        }
-        let header = last.as_ref().ok_or(TunnelCause::Encapsulation)?;
-        header.header.push(packet, variable).map_err(cause)?;
-        Ok((place, departure))
+        (SenderPlace::new(way, settings, self.hash), departure)
     }
 }

@@ -9,7 +9,7 @@ use thalweg_tunnel::PerPacket;
 
 use super::counts::TunnelCause;
 use super::depart::{LastHeader, prepare};
-use super::hub::{TunnelHub, TunnelView};
+use super::hub::{TunnelHub, TunnelView, TunnelWay};
 use super::seat::Seat;
 use super::senders::SenderPlace;
 use crate::sys::Departure;
@@ -21,7 +21,7 @@ const TIMESTAMP_UNIT: u64 = 100_000;
 /// A port whose packets go through a tunnel.
 ///
 /// ```
-/// use thalweg_io::{Port, TunnelDeviceSettings, TunnelHub};
+/// use thalweg_io::{Port, TunnelDeviceSettings, TunnelHub, TunnelWay};
 /// use thalweg_packet::{PacketPool, Packet, PortId};
 /// use thalweg_tunnel::{TunnelPort, TunnelType};
 ///
@@ -34,6 +34,7 @@ const TIMESTAMP_UNIT: u64 = 100_000;
 ///     port: parsed.port,
 ///     datapath_port: 1,
 ///     bridge: 0,
+///     way: TunnelWay::Sockets,
 /// })?;
 /// let mut pool = PacketPool::with_capacity(8, 2_048);
 /// device.send(&mut pool, &mut vec![Packet::from_bytes(&[0; 60])]);
@@ -42,21 +43,27 @@ const TIMESTAMP_UNIT: u64 = 100_000;
 /// ```
 #[derive(Debug)]
 pub struct TunnelDevice {
-    number: PortId,
-    hub: TunnelHub,
+    pub(super) number: PortId,
+    way: TunnelWay,
+    pub(super) hub: TunnelHub,
     seat: Arc<Seat>,
-    counters: PortCounters,
-    last: Option<LastHeader>,
+    pub(super) counters: PortCounters,
+    pub(super) last: Option<LastHeader>,
     /// The next sequence number of GRE, ERSPAN or GTP-U.
-    sequence: u32,
+    pub(super) sequence: u32,
     /// The way of each packet of a burst that is left to send.
     leaving: Vec<Option<(SenderPlace, Departure)>>,
 }
 
 impl TunnelDevice {
-    pub(super) fn new(number: PortId, hub: TunnelHub, seat: Arc<Seat>) -> TunnelDevice {
+    pub(super) fn new(
+        (number, way): (PortId, TunnelWay),
+        hub: TunnelHub,
+        seat: Arc<Seat>,
+    ) -> TunnelDevice {
         TunnelDevice {
             number,
+            way,
             hub,
             seat,
             counters: PortCounters::default(),
@@ -68,35 +75,38 @@ impl TunnelDevice {
 
     /// Puts a tunnel's header in front of each packet, and notes its way.
     fn encapsulate(&mut self, burst: &mut [Packet]) {
-        let table = self.hub.table();
+        let hub = self.hub.clone();
+        let table = hub.table();
         let view = TunnelView {
             table: &table,
-            hub: &self.hub,
+            hub: &hub,
         };
         let Some(port) = table.ports.get(self.number) else {
             self.leaving.resize(burst.len(), None);
-            let count = burst.len() as u64;
-            self.counters.drops.add(DropReason::LinkDown, count);
+            self.drop_all(burst.len());
             return;
         };
         let headers = (port.kind(), port.header_settings());
         for packet in burst {
-            let variable = PerPacket {
-                source_port: 0,
-                sequence: self.sequence,
-                timestamp_100us: (packet.received_at().as_nanos() / TIMESTAMP_UNIT) as u32,
-            };
-            self.sequence = self.sequence.wrapping_add(1);
+            let variable = next_variable(&mut self.sequence, packet);
             let prepared = prepare(view, (self.number, port), packet);
-            let last = &mut self.last;
-            let way =
-                prepared.and_then(|prepared| prepared.encapsulate(headers, last, packet, variable));
-            if let Err(cause) = way {
-                self.hub.counters().add(cause);
-                self.counters.add_drop(DropReason::Tunnel);
-            }
+            let way = prepared.and_then(|prepared| {
+                let way = prepared.departure(headers.0);
+                let last = &mut self.last;
+                LastHeader::push(last, headers, (prepared, None), packet, variable)?;
+                Ok(way)
+            });
             self.leaving.push(way.ok());
+            if let Err(cause) = way {
+                self.count(cause);
+            }
         }
+    }
+
+    /// Counts a packet that was not sent.
+    pub(super) fn count(&mut self, cause: TunnelCause) {
+        self.hub.counters().add(cause);
+        self.counters.add_drop(DropReason::Tunnel);
     }
 
     /// Sends the packets that leave by the socket of the first of them; at most a burst.
@@ -145,6 +155,17 @@ impl TunnelDevice {
     }
 }
 
+/// What the headers of a packet have that no other has.
+pub(super) fn next_variable(next: &mut u32, packet: &Packet) -> PerPacket {
+    let sequence = *next;
+    *next = sequence.wrapping_add(1);
+    PerPacket {
+        source_port: 0,
+        sequence,
+        timestamp_100us: (packet.received_at().as_nanos() / TIMESTAMP_UNIT) as u32,
+    }
+}
+
 /// Why the kernel did not send a packet; causes that only tunnels have are counted by the hub.
 fn refusal(error: &io::Error, hub: &TunnelHub) -> DropReason {
     let cause = match error.raw_os_error() {
@@ -167,7 +188,9 @@ fn refusal(error: &io::Error, hub: &TunnelHub) -> DropReason {
 impl Port for TunnelDevice {
     fn receive(&mut self, pool: &mut PacketPool, burst: &mut Vec<Packet>, now: Instant) {
         let end = burst.len() + BURST;
+        let who = (self.number, now);
         let counters = &mut self.counters;
+        counters.pool_refusals += self.seat.inbox.receive(who, pool, burst, BURST);
         if self.seat.socket(0).is_none() {
             return;
         }
@@ -186,6 +209,10 @@ impl Port for TunnelDevice {
     }
 
     fn send(&mut self, pool: &mut PacketPool, burst: &mut Vec<Packet>) {
+        if self.way == TunnelWay::Native {
+            self.send_native(pool, burst);
+            return;
+        }
         self.leaving.clear();
         self.encapsulate(burst);
         for first in 0..burst.len() {
@@ -205,6 +232,8 @@ impl Port for TunnelDevice {
     }
 
     fn close(&mut self, _pool: &mut PacketPool) {
+        let lost = self.seat.inbox.len() as u64;
+        self.counters.drops.add(DropReason::LinkDown, lost);
         self.hub.close(self.number, &self.seat);
     }
 

@@ -15,6 +15,7 @@ use super::device::TunnelDevice;
 use super::seat::Seat;
 use super::senders::Senders;
 use super::socket::{SocketKey, TunnelSocket};
+use super::underlay::Underlay;
 use crate::sys::{Carrier, IpFamily};
 
 /// Most addresses that are remembered as this host's own.
@@ -33,6 +34,17 @@ pub struct TunnelDeviceSettings {
     pub datapath_port: u32,
     /// The bridge, whose map of options counts.
     pub bridge: u32,
+    /// How outer packets go.
+    pub way: TunnelWay,
+}
+
+/// How the outer packets of a tunnel go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TunnelWay {
+    /// Through sockets of this host, whose kernel routes.
+    Sockets,
+    /// Through bridges of the switch ([`UnderlayPort`](crate::UnderlayPort)), by its own routes.
+    Native,
 }
 
 /// Why a tunnel's device cannot be opened.
@@ -77,6 +89,7 @@ struct Shared {
     state: Mutex<State>,
     counts: TunnelCounters,
     senders: Senders,
+    underlay: Mutex<Underlay>,
 }
 
 #[derive(Debug, Default)]
@@ -115,9 +128,16 @@ pub(super) struct TunnelView<'a> {
 pub(super) struct Place {
     pub(super) seat: Arc<Seat>,
     pub(super) bridge: u32,
+    pub(super) way: TunnelWay,
 }
 
 impl TunnelTable {
+    /// Whether some tunnel goes through bridges.
+    pub(super) fn has_native(&self) -> bool {
+        let mut places = self.places.values();
+        places.any(|place| place.way == TunnelWay::Native)
+    }
+
     /// The map of options of a bridge.
     pub(super) fn map(&self, bridge: u32) -> &OptionMap {
         self.maps.get(&bridge).unwrap_or(&self.empty)
@@ -130,7 +150,7 @@ impl TunnelHub {
         TunnelHub::default()
     }
 
-    /// Opens a device that sends and receives by sockets of this host.
+    /// Opens a device.
     ///
     /// Receiving sockets are in this thread's network namespace, sending ones in that of the
     /// thread that first sends.
@@ -144,6 +164,7 @@ impl TunnelHub {
             port,
             datapath_port,
             bridge,
+            way,
         } = settings;
         if port.packet_type == PacketTypeMode::Aware {
             return Err(TunnelOpenError::PacketType);
@@ -158,11 +179,15 @@ impl TunnelHub {
         };
         let seat = Arc::new(Seat::new().map_err(failed)?);
         let mut table = TunnelTable::clone(&state.table);
-        let keys = keys_of(&port);
+        let keys = match way {
+            TunnelWay::Sockets => keys_of(&port),
+            TunnelWay::Native => Vec::new(),
+        };
         table.ports.insert(number, &name, port, datapath_port)?;
         let place = Place {
             seat: seat.clone(),
             bridge,
+            way,
         };
         table.places.insert(number, place);
         if let Err(error) = state.share_sockets(number, &seat, &keys) {
@@ -170,7 +195,7 @@ impl TunnelHub {
             return Err(error);
         }
         state.table = Arc::new(table);
-        Ok(TunnelDevice::new(number, self.clone(), seat))
+        Ok(TunnelDevice::new((number, way), self.clone(), seat))
     }
 
     /// Takes a device out; another receives from its sockets from now on.
@@ -222,6 +247,23 @@ impl TunnelHub {
 
     pub(super) fn table(&self) -> Arc<TunnelTable> {
         self.lock().table.clone()
+    }
+
+    /// Routes and neighbours of native tunnels, and the bridges that carry them.
+    ///
+    /// Devices wait while it is held. Lock poisoning is ignored: no step leaves half a change.
+    pub fn underlay(&self) -> MutexGuard<'_, Underlay> {
+        let underlay = &self.0.underlay;
+        underlay.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of packets on their way between native tunnels and bridges.
+    pub fn waiting(&self) -> usize {
+        let table = self.table();
+        let inboxes = table.places.values().map(|place| place.seat.inbox.len());
+        let links = self.underlay();
+        let links = links.links.values().map(|link| link.inbox.len());
+        inboxes.sum::<usize>() + links.sum::<usize>()
     }
 
     pub(super) fn counters(&self) -> &TunnelCounters {

@@ -1,4 +1,4 @@
-//! What a device receives from.
+//! What a device receives from: sockets that it receives from for all, and its own queue.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,12 +8,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use thalweg_packet::Packet;
 
+use super::queue::PacketQueue;
 use super::socket::TunnelSocket;
 use crate::{DropReason, PortCounters};
 
 /// A device as others see it.
 #[derive(Debug)]
 pub(super) struct Seat {
+    /// Packets of its tunnel that bridges received.
+    pub(super) inbox: PacketQueue,
     /// Ready while there is something to receive.
     ready: OwnedFd,
     sockets: Mutex<Vec<Arc<TunnelSocket>>>,
@@ -24,8 +27,12 @@ pub(super) struct Seat {
 
 impl Seat {
     pub(super) fn new() -> io::Result<Seat> {
+        let inbox = PacketQueue::new()?;
         let ready = epoll::create(CreateFlags::CLOEXEC)?;
+        let data = EventData::new_u64(0);
+        epoll::add(&ready, inbox.descriptor(), data, EventFlags::IN)?;
         Ok(Seat {
+            inbox,
             ready,
             sockets: Mutex::default(),
             received_packets: AtomicU64::new(0),
@@ -65,7 +72,8 @@ impl Seat {
         }
     }
 
-    /// Counts a packet that its device or another handed over.
+    /// Counts a packet that came out of the tunnel, whichever device handed it over. As in Open
+    /// vSwitch, the bytes are those in the tunnel, and a packet that is dropped for congestion counts.
     pub(super) fn add_received(&self, packet: &Packet) {
         self.received_packets.fetch_add(1, Ordering::Relaxed);
         self.received_bytes

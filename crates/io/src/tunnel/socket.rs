@@ -22,6 +22,12 @@ use crate::{BURST, DropReason, PortCounters};
 /// The protocols that GRE has for ERSPAN type II and III.
 const ERSPAN_PROTOCOLS: [[u8; 2]; 2] = [[0x88, 0xbe], [0x22, 0xeb]];
 
+/// Whether a GRE header has ERSPAN's protocol.
+pub(super) fn is_erspan(header: &[u8]) -> bool {
+    let protocol = header.get(2..4);
+    ERSPAN_PROTOCOLS.iter().any(|known| protocol == Some(known))
+}
+
 /// What a socket receives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct SocketKey {
@@ -180,8 +186,7 @@ impl TunnelSocket {
             (IpFamily::V4, Some(first)) => usize::from(first & 15) * 4,
             _ => 0,
         };
-        let protocol = bytes.get(start + 2..start + 4);
-        match ERSPAN_PROTOCOLS.iter().any(|known| protocol == Some(known)) {
+        match is_erspan(bytes.get(start..).unwrap_or_default()) {
             true => TunnelKind::Erspan,
             false => TunnelKind::Gre,
         }

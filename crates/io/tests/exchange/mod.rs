@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant as Clock};
 
-use thalweg_io::{Port, TunnelDevice, TunnelDeviceSettings, TunnelHub, TunnelOpenError};
+use thalweg_io::{Port, TunnelDevice, TunnelDeviceSettings, TunnelHub, TunnelOpenError, TunnelWay};
 use thalweg_packet::wire::{EtherType, IpProtocol, Ipv4Repr, UdpRepr};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId, TunnelValues};
 use thalweg_tunnel::{TunnelPort, TunnelType};
@@ -37,6 +37,7 @@ pub(crate) fn open(
         port: parsed.port,
         datapath_port: number.0,
         bridge: 0,
+        way: TunnelWay::Sockets,
     })
 }
 
