@@ -64,8 +64,8 @@ impl Bench {
                 address: address(own),
                 prefix_len,
             };
-            assert!(underlay.add_address("br0", own));
-            assert!(!underlay.add_address("br1", own));
+            assert!(underlay.set_address("br0", own));
+            assert!(!underlay.set_address("br1", own));
         }
         for prefix in ["1.1.2.92/24", "2001:cafe::92/64"] {
             assert_eq!(underlay.add_route(&[prefix, "br0"]), Ok("OK"));

@@ -9,7 +9,7 @@ use thalweg_io::{DropReason, Port, TunnelHub, TunnelOpenError};
 use thalweg_packet::{Packet, PacketPool, TunnelPart, TunnelValues};
 use thalweg_tunnel::{OptionMap, OptionMapping, TunnelType};
 
-use self::exchange::{Case, ONE, OTHER, exchange, frame, free_port, open, receive, send};
+use self::exchange::{Case, ONE, OTHER, exchange, frame, free_port, open, receive, send, settings};
 
 const ADDRESSES: [[&str; 2]; 2] = [["127.0.0.1", "127.0.0.2"], ["::1", "::1"]];
 
@@ -259,4 +259,42 @@ fn what_cannot_be_sent_is_counted_by_its_cause() {
     assert_eq!(device.counters().drops.count(DropReason::Tunnel), 3);
     let unique: BTreeSet<_> = hub.counts().into_iter().map(|(name, _)| name).collect();
     assert_eq!(unique.len(), 3);
+}
+
+#[test]
+fn a_device_is_configured_again_while_it_is_open() {
+    let hub = TunnelHub::new();
+    let ports = [free_port().to_string(), free_port().to_string()];
+    let options = |index: usize, key| {
+        [
+            ("remote_ip", "127.0.0.1"),
+            ("dst_port", &ports[index][..]),
+            ("key", key),
+        ]
+    };
+    let mut first = open(&hub, ONE, TunnelType::Vxlan, &options(0, "1")).unwrap();
+    let mut second = open(&hub, OTHER, TunnelType::Vxlan, &options(0, "2")).unwrap();
+    // What the first received is the second's to receive now.
+    let moved = settings(ONE, TunnelType::Vxlan, &options(1, "3"));
+    hub.reconfigure(moved).unwrap();
+    for (device, number, key) in [(&mut first, ONE, 3), (&mut second, OTHER, 2)] {
+        send(device, &[frame(1, 60)], &TunnelValues::default());
+        let packets = receive(&mut [device], 1);
+        assert_eq!(packets[0].in_port(), number);
+        assert_eq!(packets[0].tunnel().map(|values| values.id), Some(key));
+    }
+    let same = settings(ONE, TunnelType::Vxlan, &options(0, "2"));
+    assert!(hub.reconfigure(same).is_err());
+    send(&mut first, &[frame(1, 60)], &TunnelValues::default());
+    assert_eq!(receive(&mut [&mut first], 1)[0].in_port(), ONE);
+    assert_eq!(first.counters().received_packets, 2);
+    let unknown = settings(
+        thalweg_packet::PortId(9),
+        TunnelType::Vxlan,
+        &options(0, "9"),
+    );
+    assert!(matches!(
+        hub.reconfigure(unknown),
+        Err(TunnelOpenError::NotOpen(_))
+    ));
 }

@@ -57,6 +57,9 @@ pub enum TunnelOpenError {
     /// A device with this number is open.
     #[error("port {0} is a tunnel already; close it first")]
     NumberTaken(PortId),
+    /// No device with this number is open, in this bridge and in this way.
+    #[error("port {0} is no such tunnel; open it first")]
+    NotOpen(PortId),
     /// Packets without Ethernet header cannot be switched.
     #[error("packet_type=ptap is not supported: use legacy_l2 or legacy_l3")]
     PacketType,
@@ -191,11 +194,47 @@ impl TunnelHub {
         };
         table.places.insert(number, place);
         if let Err(error) = state.share_sockets(number, &seat, &keys) {
-            state.leave_sockets(number);
+            state.leave_sockets(number, &[]);
             return Err(error);
         }
         state.table = Arc::new(table);
         Ok(TunnelDevice::new((number, way), self.clone(), seat))
+    }
+
+    /// Gives an open device another configuration; its number and its counters stay.
+    ///
+    /// # Errors
+    /// As [`TunnelHub::open`]; then the device has its old configuration.
+    pub fn reconfigure(&self, settings: TunnelDeviceSettings) -> Result<(), TunnelOpenError> {
+        let TunnelDeviceSettings {
+            number,
+            name,
+            port,
+            datapath_port,
+            bridge,
+            way,
+        } = settings;
+        if port.packet_type == PacketTypeMode::Aware {
+            return Err(TunnelOpenError::PacketType);
+        }
+        let mut state = self.lock();
+        let mut table = TunnelTable::clone(&state.table);
+        let place = table.places.get_mut(&number);
+        let place = place.filter(|place| (place.bridge, place.way) == (bridge, way));
+        let seat = place.ok_or(TunnelOpenError::NotOpen(number))?.seat.clone();
+        let old_keys = table.ports.get(number).map(keys_of).unwrap_or_default();
+        let keys = match way {
+            TunnelWay::Sockets => keys_of(&port),
+            TunnelWay::Native => Vec::new(),
+        };
+        table.ports.insert(number, &name, port, datapath_port)?;
+        if let Err(error) = state.share_sockets(number, &seat, &keys) {
+            state.leave_sockets(number, &old_keys);
+            return Err(error);
+        }
+        state.leave_sockets(number, &keys);
+        state.table = Arc::new(table);
+        Ok(())
     }
 
     /// Takes a device out; another receives from its sockets from now on.
@@ -205,7 +244,7 @@ impl TunnelHub {
         if !place.is_some_and(|place| Arc::ptr_eq(&place.seat, seat)) {
             return;
         }
-        state.leave_sockets(number);
+        state.leave_sockets(number, &[]);
         let mut table = TunnelTable::clone(&state.table);
         table.ports.remove(number);
         table.places.remove(&number);
@@ -290,7 +329,9 @@ impl State {
     ) -> Result<(), TunnelOpenError> {
         for key in keys {
             if let Some(shared) = self.sockets.get_mut(key) {
-                shared.sharers.push(number);
+                if !shared.sharers.contains(&number) {
+                    shared.sharers.push(number);
+                }
                 continue;
             }
             let failed = |source| TunnelOpenError::Socket {
@@ -315,13 +356,16 @@ impl State {
         Ok(())
     }
 
-    /// Ends a port's share in sockets.
-    fn leave_sockets(&mut self, number: PortId) {
-        if let Some(place) = self.table.places.get(&number) {
-            place.seat.leave_sockets();
-        }
-        for shared in self.sockets.values_mut() {
+    /// Ends a port's share in all sockets but some.
+    fn leave_sockets(&mut self, number: PortId, kept: &[SocketKey]) {
+        for (key, shared) in &mut self.sockets {
+            if kept.contains(key) {
+                continue;
+            }
             let had_it = shared.sharers.first() == Some(&number);
+            if let Some(place) = self.table.places.get(&number).filter(|_| had_it) {
+                place.seat.leave_socket(&shared.socket);
+            }
             shared.sharers.retain(|sharer| *sharer != number);
             let next = shared.sharers.first().filter(|_| had_it);
             if let Some(place) = next.and_then(|next| self.table.places.get(next)) {

@@ -63,13 +63,12 @@ impl Seat {
         Ok(())
     }
 
-    /// Receives from no socket any more.
-    pub(super) fn leave_sockets(&self) {
-        for socket in self.sockets().drain(..) {
-            self.kernel_dropped
-                .fetch_add(socket.take_dropped(), Ordering::Relaxed);
-            let _ = epoll::delete(&self.ready, socket.descriptor());
-        }
+    /// Receives from a socket no more.
+    pub(super) fn leave_socket(&self, socket: &Arc<TunnelSocket>) {
+        let dropped = socket.take_dropped();
+        self.kernel_dropped.fetch_add(dropped, Ordering::Relaxed);
+        let _ = epoll::delete(&self.ready, socket.descriptor());
+        self.sockets().retain(|own| !Arc::ptr_eq(own, socket));
     }
 
     /// Counts a packet that came out of the tunnel, whichever device handed it over. As in Open

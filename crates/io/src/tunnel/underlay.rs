@@ -57,15 +57,14 @@ impl Underlay {
         link.map(|link| link.mac = mac).is_some()
     }
 
-    /// Gives a bridge one more address; false if it carries no tunnels.
-    pub fn add_address(&mut self, bridge: &str, address: InterfaceAddress) -> bool {
+    /// Gives a bridge its address of a family; false if it carries no tunnels.
+    pub fn set_address(&mut self, bridge: &str, address: InterfaceAddress) -> bool {
         let Some(link) = self.links.get_mut(bridge) else {
             return false;
         };
         let known = Arc::make_mut(&mut link.addresses);
-        if !known.contains(&address) {
-            known.push(address);
-        }
+        known.retain(|own| own.address.is_ipv4() != address.address.is_ipv4());
+        known.push(address);
         true
     }
 

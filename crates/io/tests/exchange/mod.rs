@@ -21,6 +21,25 @@ pub(crate) fn free_port() -> u16 {
     socket.unwrap().local_addr().unwrap().port()
 }
 
+/// The settings of a device of this type with these options.
+pub(crate) fn settings(
+    number: PortId,
+    tunnel_type: TunnelType,
+    options: Options<'_>,
+) -> TunnelDeviceSettings {
+    let name = format!("t{number}");
+    let parsed = TunnelPort::parse(&name, tunnel_type, options.iter().copied()).unwrap();
+    assert_eq!(parsed.warnings, []);
+    TunnelDeviceSettings {
+        number,
+        name,
+        port: parsed.port,
+        datapath_port: number.0,
+        bridge: 0,
+        way: TunnelWay::Sockets,
+    }
+}
+
 /// Opens a device of this type with these options.
 pub(crate) fn open(
     hub: &TunnelHub,
@@ -28,17 +47,7 @@ pub(crate) fn open(
     tunnel_type: TunnelType,
     options: Options<'_>,
 ) -> Result<TunnelDevice, TunnelOpenError> {
-    let name = format!("t{number}");
-    let parsed = TunnelPort::parse(&name, tunnel_type, options.iter().copied()).unwrap();
-    assert_eq!(parsed.warnings, []);
-    hub.open(TunnelDeviceSettings {
-        number,
-        name,
-        port: parsed.port,
-        datapath_port: number.0,
-        bridge: 0,
-        way: TunnelWay::Sockets,
-    })
+    hub.open(settings(number, tunnel_type, options))
 }
 
 /// A frame with an IPv4 packet and a UDP source port.
