@@ -10,6 +10,8 @@
 use thalweg_packet::standard::header;
 use thalweg_packet::{Headers, Scalar};
 
+use crate::number::{Base, signed};
+
 /// The range of outer UDP source ports.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SourcePorts {
@@ -28,9 +30,10 @@ impl Default for SourcePorts {
 }
 
 impl SourcePorts {
-    /// The ports from `least` up to but without `end`; `None` if that is none, or port 0.
+    /// The ports from `least` up to but without `end`, and `least` in any case; `None` if `least`
+    /// is 0 or more than `end`.
     pub const fn new(least: u16, end: u16) -> Option<Self> {
-        if least == 0 || least >= end {
+        if least == 0 || least > end {
             return None;
         }
         Some(SourcePorts { least, end })
@@ -41,6 +44,34 @@ impl SourcePorts {
         let scaled = (hash as u64 * (self.end - self.least) as u64) >> 32;
         self.least + scaled as u16
     }
+
+    /// `tnl/egress_port_range [min max]`: sets or tells the range, and gives the answer.
+    ///
+    /// Open vSwitch answers a bad number without an error, and so does this.
+    pub fn range_command(&mut self, bounds: Option<[&str; 2]>) -> String {
+        let Some([first, second]) = bounds else {
+            let SourcePorts { least, end } = self;
+            return format!("Tunnel UDP source port range: {least}-{end}\n");
+        };
+        let (Some(first), Some(second)) = (port_number(first), port_number(second)) else {
+            let is_first = port_number(first).is_none();
+            return if is_first {
+                "Invalid min."
+            } else {
+                "Invalid max."
+            }
+            .to_owned();
+        };
+        self.least = first.min(second);
+        self.end = first.max(second);
+        "OK".to_owned()
+    }
+}
+
+/// A port that is not 0, from the front of a text.
+fn port_number(text: &str) -> Option<u16> {
+    let (number, _) = signed(text, Base::Decimal);
+    u16::try_from(number).ok().filter(|port| *port != 0)
 }
 
 /// Open vSwitch's hash of a packet's addresses, protocol and ports.
@@ -134,7 +165,27 @@ mod tests {
         let one = SourcePorts::new(7, 8).expect("one port");
         assert_eq!((one.port(0), one.port(u32::MAX)), (7, 7));
         assert_eq!(SourcePorts::new(0, 8), None);
-        assert_eq!(SourcePorts::new(8, 8), None);
+        assert_eq!(SourcePorts::new(9, 8), None);
+        let one = SourcePorts::new(8, 8).expect("one port");
+        assert_eq!((one.port(0), one.port(u32::MAX)), (8, 8));
+    }
+
+    #[test]
+    fn the_range_is_set_as_in_open_vswitch() {
+        let mut ports = SourcePorts::default();
+        let told = |ports: &mut SourcePorts| ports.range_command(None);
+        assert_eq!(
+            told(&mut ports),
+            "Tunnel UDP source port range: 32768-61000\n"
+        );
+        assert_eq!(ports.range_command(Some(["0", "x"])), "Invalid min.");
+        assert_eq!(ports.range_command(Some(["5", "65536"])), "Invalid max.");
+        assert_eq!(ports.range_command(Some(["9000", "8000"])), "OK");
+        assert_eq!(
+            told(&mut ports),
+            "Tunnel UDP source port range: 8000-9000\n"
+        );
+        assert_eq!(ports.port(0), 8000);
     }
 
     #[test]

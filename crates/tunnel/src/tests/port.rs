@@ -4,6 +4,9 @@
 //! other: type and options, and below them its warnings, the `error` column, and the port in
 //! `dpif/show` and in `ofproto/list-tunnels`.
 
+use proptest::collection::vec;
+use proptest::prelude::*;
+
 use crate::{ParsedTunnelPort, TunnelOptionProblem, TunnelPort, TunnelPortError, TunnelType};
 
 /// A configuration, and what Open vSwitch said to it.
@@ -151,4 +154,53 @@ fn ports_with_and_without_a_group_policy_do_not_share_a_udp_port() {
     assert!(plain.conflicts_with(&gbp) && gbp.conflicts_with(&gpe));
     assert!(!plain.conflicts_with(&other) && !plain.conflicts_with(&gpe));
     assert!(!gbp.conflicts_with(&other));
+}
+
+const NAMES: [&str; 22] = [
+    "remote_ip",
+    "local_ip",
+    "tos",
+    "ttl",
+    "dst_port",
+    "csum",
+    "seq",
+    "df_default",
+    "key",
+    "in_key",
+    "out_key",
+    "packet_type",
+    "exts",
+    "egress_pkt_mark",
+    "erspan_idx",
+    "erspan_ver",
+    "erspan_dir",
+    "erspan_hwid",
+    "payload_type",
+    "psk",
+    "foo",
+    "",
+];
+
+proptest! {
+    /// Any text is read or refused, and what is refused has the port's name in each line.
+    #[test]
+    fn any_options_are_read_or_refused(
+        kind in prop::sample::select(TunnelType::ALL.to_vec()),
+        options in vec(
+            (
+                prop::sample::select(NAMES.to_vec()),
+                "flow|inherit|true|gbp|gpe|1\\.1\\.1\\.1|[0-9a-fx:.,+ -]{0,8}|\\PC{0,4}",
+            ),
+            0..8,
+        ),
+    ) {
+        let texts = options.iter().map(|(name, value)| (*name, value.as_str()));
+        match TunnelPort::parse("t0", kind, texts) {
+            Ok(ParsedTunnelPort { port, .. }) => {
+                prop_assert_eq!(port.tunnel_type, kind);
+                prop_assert!(port.to_string().starts_with(kind.name()));
+            }
+            Err(error) => prop_assert!(error.to_string().starts_with("t0: ")),
+        }
+    }
 }
