@@ -1,16 +1,18 @@
 //! Measures one packet into a tunnel, and out of it.
 //!
 //! `push` puts finished headers in front of a packet, with its lengths and checksums. `take` reads
-//! the outer frame. A checksum over the whole packet is what differs most between the rows.
+//! the outer frame. A checksum over the whole packet is what differs most between the rows. `find`
+//! looks for the port of a received packet, `send` makes the outer values of one, and `route` and
+//! `neighbor` find the next hop: for what no cache answers.
 
 #![expect(missing_docs, reason = "criterion's macro makes a public function")]
 
 use std::hint::black_box;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use thalweg_packet::Packet;
 use thalweg_packet::wire::{EtherType, GeneveOption, MacAddress};
+use thalweg_packet::{Instant, Packet};
 use thalweg_tunnel::*;
 
 const INNER_BYTES: usize = 500;
@@ -84,5 +86,63 @@ fn tunnels(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, tunnels);
+const PORTS: u32 = 1_000;
+
+/// The address with a number.
+fn address(number: u32) -> IpAddr {
+    Ipv4Addr::from_bits(0x0a00_0000 + number).into()
+}
+
+fn lookups(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("tunnel");
+    group.throughput(Throughput::Elements(1));
+    let mut ports = TunnelPorts::default();
+    let mut routes = TunnelRoutes::default();
+    let mut neighbors = NeighborCache::default();
+    let interface = InterfaceAddress {
+        address: address(1),
+        prefix_len: 8,
+    };
+    for number in 0..PORTS {
+        let remote = address(number << 8).to_string();
+        let options = [("remote_ip", remote.as_str()), ("key", "flow")];
+        let parsed = TunnelPort::parse("t", TunnelType::Geneve, options).expect("a port");
+        ports
+            .insert(number, "t", parsed.port, 1)
+            .expect("ports differ");
+        let prefix = format!("{remote}/24");
+        let add = [prefix.as_str(), "br0"];
+        routes
+            .add_command(&add, |_| vec![interface])
+            .expect("a route");
+        neighbors.set(
+            "br0",
+            address(number << 8),
+            MacAddress([2; 6]),
+            Instant::ZERO,
+        );
+    }
+    let (remote, local) = (address(700 << 8), address(1));
+    let received = TunnelMetadata {
+        endpoints: Endpoints::new(remote, local).expect("one family"),
+        ..metadata(false)
+    };
+    let port = ports.get(700).expect("a port").clone();
+    group.bench_function(format!("find/{PORTS} ports"), |bencher| {
+        let kind = TunnelKind::Geneve;
+        bencher.iter(|| ports.find(kind, 6081, black_box(&received), InnerType::Ethernet));
+    });
+    group.bench_function("send", |bencher| {
+        bencher.iter(|| port.outgoing(black_box(&received), None, None));
+    });
+    group.bench_function(format!("route/{PORTS} rows"), |bencher| {
+        bencher.iter(|| routes.lookup(black_box(remote), 0, None));
+    });
+    group.bench_function(format!("neighbor/{PORTS} entries"), |bencher| {
+        bencher.iter(|| neighbors.lookup("br0", black_box(remote), Instant::ZERO));
+    });
+    group.finish();
+}
+
+criterion_group!(benches, tunnels, lookups);
 criterion_main!(benches);

@@ -146,10 +146,13 @@ impl NeighborCache {
     /// The MAC address that has `address` on a bridge; the entry lives on.
     pub fn lookup(&mut self, bridge: &str, address: IpAddr, now: Instant) -> Option<MacAddress> {
         let id = self.live_id(bridge, address, now)?;
-        let entry = self.entries.get_mut(&id)?;
-        self.by_expiry.remove(&(entry.expires, id));
-        entry.expires = now + self.aging;
-        self.by_expiry.insert((entry.expires, id));
+        let (entry, expires) = (self.entries.get_mut(&id)?, now + self.aging);
+        // The packets of a burst look at one time.
+        if entry.expires != expires {
+            self.by_expiry.remove(&(entry.expires, id));
+            entry.expires = expires;
+            self.by_expiry.insert((expires, id));
+        }
         Some(entry.mac)
     }
 

@@ -90,6 +90,8 @@ pub struct ActiveListener {
     pub datapath_port: u32,
     /// The number of tunnel ports.
     pub port_count: usize,
+    /// Whether they are VXLAN with a group policy: all of them, or none.
+    pub has_group_policy: bool,
 }
 
 /// Why a tunnel port is refused beside those that are there.
@@ -218,7 +220,11 @@ impl<T: Copy + Ord> TunnelPorts<T> {
         datapath_port: u32,
     ) -> Result<(), TunnelInsertError> {
         self.remove(id);
-        if self.ports().any(|(_, other)| other.conflicts_with(&port)) {
+        // Invariant 3: one port of the listener stands for all.
+        let mut listeners = self.listeners.iter();
+        let active = listeners.find(|active| active.listener == TunnelListener::of(&port));
+        let has_group_policy = port.extensions.has_group_policy;
+        if active.is_some_and(|active| active.has_group_policy != has_group_policy) {
             return Err(TunnelInsertError::GroupPolicy(TunnelPortError {
                 name: name.to_owned(),
                 problems: vec![TunnelOptionProblem::GroupPolicyConflict],
@@ -268,6 +274,7 @@ impl<T: Copy + Ord> TunnelPorts<T> {
                 kind: port.kind(),
                 datapath_port,
                 port_count: 1,
+                has_group_policy: port.extensions.has_group_policy,
             }),
         }
     }

@@ -10,6 +10,7 @@ mod properties;
 mod receive;
 mod routes;
 mod send;
+mod traffic;
 
 use thalweg_packet::Packet;
 

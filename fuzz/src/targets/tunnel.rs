@@ -1,4 +1,4 @@
-//! Packets of hostile tunnels.
+//! Packets of hostile tunnels, and the texts that configure tunnels.
 //!
 //! ```text
 //!   input: a byte for the kind of tunnel, whose high bit says that checksums are made right, and
@@ -9,13 +9,18 @@
 //! 2. A packet that is taken out lies in the outer one.
 //! 3. It can be put in again, and is then read as the same.
 //! 4. The options that a map understands are the same after they are written again.
+//! 5. No text makes the parsers of options, routes and neighbours panic; what an interface's
+//!    options say is printed as options that say the same.
+
+use std::net::{IpAddr, Ipv4Addr};
 
 use thalweg_packet::checksum::checksum;
 use thalweg_packet::wire::MacAddress;
-use thalweg_packet::{Headers, Packet};
+use thalweg_packet::{Headers, Instant, Packet};
 use thalweg_tunnel::{
-    Decapsulated, HeaderSettings, InnerType, LinkAddresses, OptionMap, OptionMapping, OuterHeader,
-    PerPacket, TunnelContent, TunnelKind, TunnelMetadata, TunnelOptions, VxlanFlavour,
+    Decapsulated, HeaderSettings, InnerType, InterfaceAddress, LinkAddresses, NeighborCache,
+    OptionMap, OptionMapping, OuterHeader, ParsedTunnelPort, PerPacket, SourcePorts, TunnelContent,
+    TunnelKind, TunnelMetadata, TunnelOptions, TunnelPort, TunnelRoutes, TunnelType, VxlanFlavour,
     decapsulate_frame, decapsulate_ip, decapsulate_payload, five_tuple_hash,
 };
 
@@ -50,6 +55,61 @@ pub fn run(input: &[u8]) {
     }
     if let Ok(options) = TunnelOptions::parse(&frame) {
         map(&options);
+    }
+    if let Ok(text) = std::str::from_utf8(&input[1..]) {
+        read_options(
+            TunnelType::ALL[usize::from(*first) % TunnelType::ALL.len()],
+            text,
+        );
+        read_commands(text);
+    }
+}
+
+/// Reads words as options, `NAME=VALUE` each.
+fn read_options(tunnel_type: TunnelType, text: &str) {
+    let words = text.split_whitespace();
+    let options = words.filter_map(|word| word.split_once('='));
+    let Ok(ParsedTunnelPort { port, .. }) = TunnelPort::parse("t0", tunnel_type, options) else {
+        return;
+    };
+    let options = port.options();
+    // An ERSPAN port without a version prints one that is refused.
+    if options.contains(&("erspan_ver", "0".to_owned())) {
+        return;
+    }
+    // The extensions of VXLAN are not printed.
+    let extensions = match port.extensions.flavour() {
+        VxlanFlavour::GenericProtocol => Some(("exts", "gpe")),
+        VxlanFlavour::GroupPolicy | VxlanFlavour::Plain => None,
+    };
+    let again = options.iter().map(|(name, value)| (*name, value.as_str()));
+    let again = again.chain(extensions);
+    let again = TunnelPort::parse("t0", tunnel_type, again).expect("options that were printed");
+    assert_eq!(again.port.options(), options);
+}
+
+/// Reads words as the arguments of commands about routes and neighbours.
+fn read_commands(text: &str) {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let everywhere = InterfaceAddress {
+        address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        prefix_len: 0,
+    };
+    let mut routes = TunnelRoutes::default();
+    if routes.add_command(&words, |_| vec![everywhere]).is_ok() {
+        assert_eq!(routes.rows().count(), 1);
+        assert!(routes.show_command().lines().count() == 2);
+    }
+    let _ = routes.lookup_command(&words);
+    let _ = routes.delete_command(&words);
+    let mut neighbors = NeighborCache::new(1);
+    if let [bridge, address, mac] = words[..] {
+        let is_set = neighbors.set_command([bridge, address, mac], Instant::ZERO);
+        assert_eq!(neighbors.len(), usize::from(is_set.is_ok()));
+    }
+    let _ = neighbors.aging_command(words.first().copied(), Instant::ZERO);
+    if let [least, most] = words[..] {
+        SourcePorts::default().range_command(Some([least, most]));
     }
 }
 

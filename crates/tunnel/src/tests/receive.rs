@@ -240,6 +240,16 @@ fn a_port_like_another_is_refused_by_name() {
         refused.to_string(),
         "p3: VXLAN-GBP, and non-VXLAN-GBP tunnels can't be configured on the same dst_port"
     );
+    // On another UDP port it may have one, and also instead of the last port without.
+    let elsewhere = port(&[
+        ("remote_ip", "1.1.1.2"),
+        ("exts", "gbp"),
+        ("dst_port", "5000"),
+    ]);
+    assert_eq!(ports.insert(3, "p3", elsewhere, 5000), Ok(()));
+    let instead = port(&[("remote_ip", "1.1.1.1"), ("key", "5"), ("exts", "gbp")]);
+    assert_eq!(ports.insert(1, "p1", instead, 4789), Ok(()));
+    assert!(ports.remove(3).is_some());
     // A port is not compared with its own earlier configuration.
     assert_eq!(ports.insert(1, "p1", first.clone(), 4789), Ok(()));
     assert_eq!(ports.remove(1), Some(first));
