@@ -353,3 +353,74 @@ fn what_is_no_tunnels_reaches_the_device() {
     bench.local.receive(&mut bench.pool, &mut burst, NOW);
     assert_eq!(burst[0].bytes(), [1; 60]);
 }
+
+#[test]
+fn headers_that_are_kept_are_those_that_would_be_built() {
+    let options: Options<'_> = &[
+        ("remote_ip", "flow"),
+        ("key", "flow"),
+        ("exts", "gbp"),
+        ("tos", "inherit"),
+    ];
+    let mut kept = Bench::new(TunnelType::Vxlan, options);
+    let mut random = 1_u64;
+    let mut next = |below: u64| {
+        // Knuth's generator: the upper bits are the better ones.
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (random >> 33) % below
+    };
+    let mut different = 0;
+    for _ in 0..200 {
+        let mut packet = Packet::from_bytes(&bytes(&[INNER_ETHERNET, INNER_IP].concat()));
+        packet.bytes_mut()[15] = [0, 0x28, 0x29][next(3) as usize];
+        let values = packet.tunnel_mut();
+        values.id = next(2);
+        values.ipv4_destination = 0x0101_025c + next(2) as u32;
+        values.group_policy_id = next(2) as u16;
+        let mut fresh = Bench::new(TunnelType::Vxlan, options);
+        let mut frames = Vec::new();
+        for bench in [&mut kept, &mut fresh] {
+            for last in [92, 93] {
+                let address = address(&format!("1.1.2.{last}"));
+                let mac = MacAddress([2, 0, 0, 0, 0, last]);
+                bench.hub.underlay().neighbors.set("br0", address, mac, NOW);
+            }
+            let before = packet.clone();
+            frames.push(bench.push(before));
+        }
+        assert_eq!(frames[0].len(), 1);
+        assert_eq!(frames[0], frames[1]);
+        different += usize::from(frames[0][0].starts_with("02000000005c"));
+    }
+    assert!((50..150).contains(&different));
+}
+
+#[test]
+fn a_bridge_keeps_its_addresses_while_its_port_is_opened_again() {
+    let options = [("remote_ip", "1.1.2.92"), ("key", "456")];
+    let mut bench = Bench::new(TunnelType::Gre, &options);
+    let outer =
+        "aa55aa550000001b213cab6408004500007e79464000402fba550101025c0101025820006558000001c8";
+    let frame = [outer, INNER_ETHERNET, INNER_IP].concat();
+    assert_eq!(bench.pop(&frame).len(), 1);
+    let open = |hub: &TunnelHub| {
+        let (device, _) = DummyPort::open(LOCAL).unwrap();
+        UnderlayPort::open(hub, (LOCAL, "br0", MAC), Box::new(device)).unwrap()
+    };
+    // The old port is closed after the new one was opened, or before.
+    bench.local = open(&bench.hub);
+    let packet = bench.pop(&frame).remove(0);
+    assert_eq!(bench.push(packet).len(), 1);
+    let other = std::mem::replace(&mut bench.local, open(&TunnelHub::new()));
+    drop(other);
+    let mut packet = Packet::from_bytes(&bytes(&frame));
+    packet.set_received(PortId(1), NOW);
+    bench.tunnel.send(&mut bench.pool, &mut vec![packet]);
+    assert_eq!(bench.hub.counts(), [("no_route", 1)]);
+    bench.local = open(&bench.hub);
+    assert_eq!(bench.pop(&frame).len(), 1);
+    bench.hub.underlay().forget("br0");
+    assert_eq!(bench.pop(&frame), []);
+}

@@ -471,4 +471,29 @@ mod tests {
             assert_eq!(receiver.dropped(), 0);
         }
     }
+
+    #[test]
+    fn no_bytes_make_the_control_messages_panic() {
+        let mut random = 1_u32;
+        for _ in 0..20_000 {
+            let mut control = Control::EMPTY;
+            control.len = CONTROL_BYTES;
+            for byte in &mut control.bytes {
+                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                // Small numbers are lengths, levels and kinds that mean something.
+                *byte = if random >> 30 == 0 {
+                    (random >> 24) as u8 & 63
+                } else {
+                    0
+                };
+            }
+            control.bytes[..size_of::<usize>()].copy_from_slice(&28_usize.to_ne_bytes());
+            let _ = control.datagram();
+        }
+        let mut control = Control::EMPTY;
+        control.push(libc::IPPROTO_IP, libc::IP_TTL, &9_i32.to_ne_bytes());
+        control.push(libc::IPPROTO_IP, libc::IP_TOS, &[5]);
+        let read = control.datagram();
+        assert_eq!((read.ttl, read.tos, read.destination), (9, 5, None));
+    }
 }

@@ -301,8 +301,8 @@ impl TunnelHub {
         let table = self.table();
         let inboxes = table.places.values().map(|place| place.seat.inbox.len());
         let links = self.underlay();
-        let links = links.links.values().map(|link| link.inbox.len());
-        inboxes.sum::<usize>() + links.sum::<usize>()
+        let links = links.links.values().filter_map(|link| link.inbox.as_ref());
+        inboxes.sum::<usize>() + links.map(|inbox| inbox.len()).sum::<usize>()
     }
 
     pub(super) fn counters(&self) -> &TunnelCounters {

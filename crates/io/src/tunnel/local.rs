@@ -46,7 +46,8 @@ pub struct UnderlayPort {
 }
 
 impl UnderlayPort {
-    /// The own port of a bridge, which has this MAC address and no IP address yet.
+    /// The own port of a bridge, with this MAC address. It has the IP addresses that the bridge was
+    /// given before, if any.
     ///
     /// # Errors
     /// If the system has no descriptor left.
@@ -64,12 +65,7 @@ impl UnderlayPort {
             Ok::<_, io::Error>(ready)
         };
         let ready = device.descriptor().map(watch).transpose()?;
-        let link = UnderlayLink {
-            mac,
-            addresses: Arc::default(),
-            inbox: inbox.clone(),
-        };
-        hub.underlay().links.insert(bridge.to_owned(), link);
+        hub.underlay().open_link(bridge, mac, inbox.clone());
         Ok(UnderlayPort {
             number,
             bridge: bridge.to_owned(),
@@ -244,11 +240,7 @@ impl Port for UnderlayPort {
 
 impl Drop for UnderlayPort {
     fn drop(&mut self) {
-        let mut underlay = self.hub.underlay();
-        let link = underlay.links.get(&self.bridge);
-        if link.is_some_and(|link| Arc::ptr_eq(&link.inbox, &self.inbox)) {
-            underlay.links.remove(&self.bridge);
-        }
+        self.hub.underlay().close_link(&self.bridge, &self.inbox);
     }
 }
 

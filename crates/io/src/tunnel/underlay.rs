@@ -33,8 +33,8 @@ pub struct Underlay {
 pub(super) struct UnderlayLink {
     pub(super) mac: MacAddress,
     pub(super) addresses: Arc<Vec<InterfaceAddress>>,
-    /// Outer packets that the bridge receives next.
-    pub(super) inbox: Arc<PacketQueue>,
+    /// Outer packets that the bridge receives next; `None` while its port is closed.
+    pub(super) inbox: Option<Arc<PacketQueue>>,
 }
 
 /// The next step of an outer packet.
@@ -57,7 +57,8 @@ impl Underlay {
         link.map(|link| link.mac = mac).is_some()
     }
 
-    /// Gives a bridge its address of a family; false if it carries no tunnels.
+    /// Gives a bridge its address of a family, which it keeps when its port is opened again; false
+    /// if it carries no tunnels.
     pub fn set_address(&mut self, bridge: &str, address: InterfaceAddress) -> bool {
         let Some(link) = self.links.get_mut(bridge) else {
             return false;
@@ -66,6 +67,31 @@ impl Underlay {
         known.retain(|own| own.address.is_ipv4() != address.address.is_ipv4());
         known.push(address);
         true
+    }
+
+    /// Forgets a bridge and its addresses.
+    pub fn forget(&mut self, bridge: &str) {
+        self.links.remove(bridge);
+    }
+
+    /// Has a bridge's port receive outer packets.
+    pub(super) fn open_link(&mut self, bridge: &str, mac: MacAddress, inbox: Arc<PacketQueue>) {
+        let known = self.links.remove(bridge);
+        let link = UnderlayLink {
+            mac,
+            addresses: known.map(|known| known.addresses).unwrap_or_default(),
+            inbox: Some(inbox),
+        };
+        self.links.insert(bridge.to_owned(), link);
+    }
+
+    /// A bridge's port is closed, unless another one is open in its place.
+    pub(super) fn close_link(&mut self, bridge: &str, inbox: &Arc<PacketQueue>) {
+        let link = self.links.get_mut(bridge);
+        let is_its = |own: &Arc<PacketQueue>| Arc::ptr_eq(own, inbox);
+        if let Some(link) = link.filter(|link| link.inbox.as_ref().is_some_and(is_its)) {
+            link.inbox = None;
+        }
     }
 
     /// Adds a route, as `ovs/route/add` does.
@@ -97,12 +123,13 @@ impl Underlay {
         let route = self.routes.lookup(destination, mark, given);
         let route = route.ok_or(TunnelCause::NoRoute)?;
         let link = self.links.get(route.device).ok_or(TunnelCause::NoRoute)?;
+        let inbox = link.inbox.as_ref().ok_or(TunnelCause::NoRoute)?;
         let next_hop = route.next_hop(destination);
         let Some(mac) = self.neighbors.lookup(route.device, next_hop, now) else {
             if *asked != Some(next_hop) {
                 *asked = Some(next_hop);
                 let own = source_address(next_hop, &link.addresses).unwrap_or(route.source);
-                link.ask_for(next_hop, own, now);
+                inbox.push_all(link.question(next_hop, own, now));
             }
             return Err(TunnelCause::NoNeighbor);
         };
@@ -112,7 +139,7 @@ impl Underlay {
                 destination: mac,
             },
             source: route.source,
-            inbox: link.inbox.clone(),
+            inbox: inbox.clone(),
         })
     }
 }
@@ -123,19 +150,18 @@ fn addresses(links: &BTreeMap<String, UnderlayLink>, bridge: &str) -> Vec<Interf
 }
 
 impl UnderlayLink {
-    /// Asks the network of the bridge for an address.
-    fn ask_for(&self, next_hop: IpAddr, own: IpAddr, now: Instant) {
+    /// The packet that asks the network of the bridge for an address.
+    fn question(&self, next_hop: IpAddr, own: IpAddr, now: Instant) -> Option<Packet> {
         let frame = match (own, next_hop) {
             (IpAddr::V4(own), IpAddr::V4(next_hop)) => arp_request(self.mac, own, next_hop),
             (IpAddr::V6(own), IpAddr::V6(next_hop)) => {
                 neighbor_solicitation(self.mac, own, next_hop)
             }
-            _ => return,
+            _ => return None,
         };
         let mut packet = Packet::from_bytes(&frame);
         packet.set_received(packet.in_port(), now);
-        // If there is no room for the question, the next packet asks again.
-        self.inbox.push_all([packet]);
+        Some(packet)
     }
 
     /// Whether an address is the bridge's own.

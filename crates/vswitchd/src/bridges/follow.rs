@@ -126,6 +126,7 @@ impl Bridges {
     fn remove_bridge(&mut self, name: &str, switch: &mut Switch) {
         if let Some(mut bridge) = self.by_name.remove(name) {
             bridge.stop_server(switch);
+            self.tunnels.underlay().forget(name);
             switch.remove_bridge(bridge.id);
         }
     }

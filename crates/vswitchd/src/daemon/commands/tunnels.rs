@@ -15,6 +15,10 @@ const AGING: &str = "[SECS]";
 pub(super) const COMMANDS: &[Entry] = &[
     (ControlCommand::new("ofproto/list-tunnels", "", 0, 0), list),
     (
+        ControlCommand::new("thalweg/tunnels", "", 0, 0),
+        show_counts,
+    ),
+    (
         ControlCommand::new("tnl/ports/show", "-v", 0, 1),
         show_listeners,
     ),
@@ -80,6 +84,15 @@ pub(super) const COMMANDS: &[Entry] = &[
 
 fn list(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
     Ok(daemon.bridges.tunnels.list_text())
+}
+
+/// For which reasons packets did not go through tunnels, and how many.
+fn show_counts(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
+    let counts = daemon.bridges.tunnels.counts();
+    let lines = counts
+        .into_iter()
+        .map(|(name, count)| format!("{name} {count}\n"));
+    Ok(lines.collect())
 }
 
 fn show_listeners(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
