@@ -361,7 +361,7 @@ impl<const W: usize> Core<W> {
                 in_port: packet.in_port().0,
                 recirculation_id: ticket.continuation,
                 connection: ticket.connection,
-                ..Receipt::default()
+                tunnel: packet.tunnel(),
             };
             let key = &mut burst.keys[count];
             self.layout

@@ -128,7 +128,7 @@ impl FieldId {
     }
 
     /// The field `places` behind this one; registers and options of tunnels stand in a row.
-    pub(crate) fn after(self, places: u16) -> FieldId {
+    pub fn after(self, places: u16) -> FieldId {
         FieldId(self.0 + places)
     }
 

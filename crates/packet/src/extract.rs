@@ -400,10 +400,7 @@ mod tests {
                 connection,
                 ..Receipt::default()
             };
-            let count = standard::fields().len() as u16;
-            let all = (0..count).map(FieldId);
-            let all = all.filter(|field| standard::tunnel_option_of(*field).is_none());
-            let all: BTreeSet<FieldId> = all.collect();
+            let all: BTreeSet<FieldId> = standard::all_but_options().collect();
             let layout = Layout::new(Arc::new(standard::fields()), &all).expect("all fit");
             let mut key = vec![0; layout.words()];
             let headers = Headers::parse(&[0; 60]).expect("long enough");

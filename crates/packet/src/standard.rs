@@ -136,7 +136,7 @@ catalogue! {
     TUN_IPV6_DST: given("tun_ipv6_dst", 128, Intrinsic::Tunnel(T::Ipv6Destination));
     TUN_TOS: given("tun_tos", 8, Intrinsic::Tunnel(T::Tos));
     TUN_TTL: given("tun_ttl", 8, Intrinsic::Tunnel(T::Ttl));
-    TUN_FLAGS: given("tun_flags", 16, Intrinsic::Tunnel(T::Flags));
+    TUN_FLAGS: given("tun_flags", 1, Intrinsic::Tunnel(T::Flags));
     TUN_GBP_ID: given("tun_gbp_id", 16, Intrinsic::Tunnel(T::GroupPolicyId));
     TUN_GBP_FLAGS: given("tun_gbp_flags", 8, Intrinsic::Tunnel(T::GroupPolicyFlags));
     TUN_ERSPAN_VER: given("tun_erspan_ver", 4, Intrinsic::Tunnel(T::ErspanVersion));
@@ -296,6 +296,20 @@ catalogue! {
 pub const fn register_field(number: u16) -> FieldId {
     assert!(number < 16, "there are registers 0 to 15");
     FieldId(REG0.0 + number)
+}
+
+/// All fields but the options of tunnels, which are too many for one key.
+pub fn all_but_options() -> impl Iterator<Item = FieldId> {
+    let all = (0..ROWS.len() as u16).map(FieldId);
+    all.filter(|field| tunnel_option_of(*field).is_none())
+}
+
+/// The value of a tunnel that a field is, if it is one.
+pub fn tunnel_part(field: FieldId) -> Option<TunnelPart> {
+    match ROWS.get(field.index())?.3 {
+        Source::Intrinsic(Intrinsic::Tunnel(part)) => Some(part),
+        _ => None,
+    }
 }
 
 /// The field of a tunnel's option, `tun_metadata0` to `tun_metadata63`.

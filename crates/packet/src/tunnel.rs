@@ -8,8 +8,13 @@
 //! Options of Geneve are values of `tun_metadata0` to `tun_metadata63`; the owner of the option
 //! map translates them. An option is present even if its value is zero.
 
+use crate::{FieldId, standard};
+
 /// The number of option fields, `tun_metadata0` to `tun_metadata63`.
 pub const TUNNEL_OPTIONS: u8 = 64;
+
+/// The flag of a control packet of Geneve.
+const OAM: u16 = 1;
 
 /// One of the values, as a field reads and writes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,7 +33,7 @@ pub enum TunnelPart {
     Tos,
     /// The outer time to live.
     Ttl,
-    /// Yes-or-no values; bit 0 is Geneve's OAM.
+    /// Whether it is a control packet of Geneve (OAM): the only flag that rules see.
     Flags,
     /// The group of VXLAN's policy.
     GroupPolicyId,
@@ -92,6 +97,17 @@ pub struct TunnelValues {
 }
 
 impl TunnelValues {
+    /// The values that these fields of the standard catalogue have; other fields do not count.
+    pub fn of_fields(fields: impl IntoIterator<Item = (FieldId, u128)>) -> TunnelValues {
+        let mut values = TunnelValues::default();
+        for (field, value) in fields {
+            if let Some(part) = standard::tunnel_part(field) {
+                values.set(part, value);
+            }
+        }
+        values
+    }
+
     /// Makes everything zero and absent; keeps the memory.
     pub fn clear(&mut self) {
         let mut options = std::mem::take(&mut self.options);
@@ -113,7 +129,7 @@ impl TunnelValues {
         &self.options
     }
 
-    /// One value.
+    /// One value, cut to the width of its field.
     pub fn get(&self, part: TunnelPart) -> u128 {
         match part {
             TunnelPart::Id => self.id.into(),
@@ -123,13 +139,13 @@ impl TunnelValues {
             TunnelPart::Ipv6Destination => self.ipv6_destination,
             TunnelPart::Tos => self.tos.into(),
             TunnelPart::Ttl => self.ttl.into(),
-            TunnelPart::Flags => self.flags.into(),
+            TunnelPart::Flags => u128::from(self.flags & OAM),
             TunnelPart::GroupPolicyId => self.group_policy_id.into(),
             TunnelPart::GroupPolicyFlags => self.group_policy_flags.into(),
-            TunnelPart::ErspanVersion => self.erspan_version.into(),
-            TunnelPart::ErspanIndex => self.erspan_index.into(),
-            TunnelPart::ErspanDirection => self.erspan_direction.into(),
-            TunnelPart::ErspanHardware => self.erspan_hardware.into(),
+            TunnelPart::ErspanVersion => u128::from(self.erspan_version & 0xf),
+            TunnelPart::ErspanIndex => u128::from(self.erspan_index & 0xf_ffff),
+            TunnelPart::ErspanDirection => u128::from(self.erspan_direction & 1),
+            TunnelPart::ErspanHardware => u128::from(self.erspan_hardware & 0x3f),
             TunnelPart::GtpuFlags => self.gtpu_flags.into(),
             TunnelPart::GtpuMessage => self.gtpu_message.into(),
             TunnelPart::Option(number) => self
@@ -154,7 +170,7 @@ impl TunnelValues {
             TunnelPart::Ipv6Destination => self.ipv6_destination = value,
             TunnelPart::Tos => self.tos = value as u8,
             TunnelPart::Ttl => self.ttl = value as u8,
-            TunnelPart::Flags => self.flags = value as u16,
+            TunnelPart::Flags => self.flags = self.flags & !OAM | value as u16 & OAM,
             TunnelPart::GroupPolicyId => self.group_policy_id = value as u16,
             TunnelPart::GroupPolicyFlags => self.group_policy_flags = value as u8,
             TunnelPart::ErspanVersion => self.erspan_version = value as u8,

@@ -118,7 +118,7 @@ pub struct Notice {
 /// One step of processing a packet.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Effect {
-    /// Writes bits of a header field.
+    /// Writes bits of a header field, or of a value of the packet's tunnel.
     Set {
         /// The field.
         field: FieldId,
@@ -220,6 +220,8 @@ pub enum Effect {
     Track(Arc<TrackRequest>),
     /// Forgets what the tracker said of the packet.
     Untrack,
+    /// Forgets the values of the packet's tunnel.
+    LeaveTunnel,
     /// Looks the packet up again, with the continuation of this number in the translation.
     Recirculate(u32),
 }
@@ -600,6 +602,7 @@ fn run_part(
                 let before = tracked.as_ref().unwrap_or(connection);
                 tracked = Some(outbox.track(request, &mut packet, &headers, before));
             }
+            Effect::LeaveTunnel => packet.leave_tunnel(),
             Effect::Untrack => tracked = Some(Connection::default()),
             Effect::Recirculate(continuation) => {
                 return outbox.recirculated.push(Recirculation {
@@ -665,6 +668,7 @@ fn rewrite(
         | Effect::Meter(_)
         | Effect::Track(_)
         | Effect::Untrack
+        | Effect::LeaveTunnel
         | Effect::Cut { .. }
         | Effect::Recirculate(_) => {}
     }

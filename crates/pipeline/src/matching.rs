@@ -1,6 +1,6 @@
 //! Matches: the conditions of a rule, field by field.
 
-use thalweg_packet::{FieldId, Layout};
+use thalweg_packet::{FieldId, Layout, standard};
 
 /// A condition on one field: `field & mask == value`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -42,12 +42,16 @@ pub struct Contradiction {
 }
 
 impl Match {
-    /// Adds a condition; narrows an existing one on the same field.
+    /// Adds a condition; narrows an existing one on the same field. One on a tunnel's option, even
+    /// on none of its bits, needs the option, as in Open vSwitch.
     ///
     /// # Errors
     /// If the field would need two different values.
     pub fn add(&mut self, field: FieldId, value: u128, mask: u128) -> Result<(), Contradiction> {
         let value = value & mask;
+        if let Some(number) = standard::tunnel_option_of(field) {
+            self.add(standard::TUN_OPTIONS, 1 << number, 1 << number)?;
+        }
         match self.terms.binary_search_by_key(&field, |term| term.field) {
             Ok(place) => {
                 let term = &mut self.terms[place];

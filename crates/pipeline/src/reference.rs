@@ -16,7 +16,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use thalweg_classifier::Version;
-use thalweg_packet::{Connection, FieldId, FrameError, Headers, Packet, Receipt, standard as f};
+use thalweg_packet::{
+    Connection, FieldId, FrameError, Headers, Packet, Receipt, TunnelValues, standard as f,
+};
 
 use crate::action::Actions;
 use crate::bridge::BridgeId;
@@ -57,12 +59,8 @@ pub struct Pass {
 /// What is known of a packet, besides its bytes and port, at its first pass.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Beginning {
-    /// The tunnel it came out of; later passes keep it.
-    pub tunnel_id: u64,
-    /// The tunnel's outer IPv4 source.
-    pub tunnel_source: u32,
-    /// The tunnel's outer IPv4 destination.
-    pub tunnel_destination: u32,
+    /// The values of the tunnel it came out of.
+    pub tunnel: TunnelValues,
     /// What a tracker said of it before its first pass.
     pub connection: Connection,
     /// Non-zero registers and metadata, as `ofproto/trace` accepts them. No packet of a
@@ -124,13 +122,17 @@ impl<'a> Passes<'a> {
 
     /// Sets what is known of the packet besides its bytes.
     pub fn with_beginning(self, beginning: Beginning) -> Passes<'a> {
-        Passes { beginning, ..self }.with_first_connection()
+        Passes { beginning, ..self }.with_first_known()
     }
 
-    /// Gives the first packet the connection of its beginning.
-    fn with_first_connection(mut self) -> Self {
+    /// Gives the first packet the connection and the tunnel of its beginning.
+    fn with_first_known(mut self) -> Self {
         if let Some(first) = self.waiting.front_mut() {
             first.connection = self.beginning.connection;
+            match self.beginning.tunnel == TunnelValues::default() {
+                true => first.packet.leave_tunnel(),
+                false => first.packet.tunnel_mut().clone_from(&self.beginning.tunnel),
+            }
         }
         self
     }
@@ -163,11 +165,9 @@ impl<'a> Passes<'a> {
         self.beginning = Beginning::default();
         let mut connection = Connection::default();
         for &(field, value) in fields {
-            match field {
-                f::TUN_ID => self.beginning.tunnel_id = value as u64,
-                f::TUN_SRC => self.beginning.tunnel_source = value as u32,
-                f::TUN_DST => self.beginning.tunnel_destination = value as u32,
-                _ if connection.set(field, value) => {}
+            match f::tunnel_part(field) {
+                Some(part) => self.beginning.tunnel.set(part, value),
+                None if connection.set(field, value) => {}
                 // A field that no rule reads has no place, and no reader misses it.
                 _ if layout.slot(field).is_none() => {}
                 _ => self.beginning.registers.push((field, value)),
@@ -178,7 +178,7 @@ impl<'a> Passes<'a> {
         if let Some(first) = self.waiting.front_mut() {
             first.continuation = Some(Arc::new(continuation));
         }
-        self.with_first_connection()
+        self.with_first_known()
     }
 
     /// The registers' words at the first pass.
@@ -204,9 +204,7 @@ impl<'a> Passes<'a> {
         let receipt = Receipt {
             in_port: packet.in_port().0,
             recirculation_id: self.made,
-            tunnel_id: self.beginning.tunnel_id,
-            tunnel_source: self.beginning.tunnel_source,
-            tunnel_destination: self.beginning.tunnel_destination,
+            tunnel: packet.tunnel(),
             connection,
         };
         self.made += 1;

@@ -46,8 +46,8 @@ impl Observer for Counts {
 }
 
 fn full_layout(pipeline: &Pipeline) -> Layout {
-    let count = pipeline.fields().len() as u16;
-    let all: BTreeSet<FieldId> = (0..count).map(FieldId).collect();
+    let used = pipeline.layout().used().iter().copied();
+    let all: BTreeSet<FieldId> = f::all_but_options().chain(used).collect();
     Layout::new(pipeline.fields().clone(), &all).expect("the standard fields fit")
 }
 

@@ -10,7 +10,7 @@ use thalweg_pipeline::{Effect, Match, MeterPlace, PacketInReason};
 
 /// A layout of all fields, and a match in words of it.
 fn entry(matching: &Match) -> (Layout, Vec<u64>, Vec<u64>) {
-    let all: BTreeSet<FieldId> = (0..f::fields().len() as u16).map(FieldId).collect();
+    let all: BTreeSet<FieldId> = f::all_but_options().collect();
     let layout = Layout::new(Arc::new(f::fields()), &all).expect("fits");
     let (mut key, mut mask) = (vec![0; layout.words()], vec![0; layout.words()]);
     for term in matching.terms() {

@@ -50,6 +50,7 @@ use crate::ports::{Attached, Routes, SwitchPort};
 use crate::rule_duty::{Channels, RuleDuty, Shared};
 use crate::sync::{JoinHandle, Mutex, Receiver, RwLockReadGuard, Sender, bounded, spawn};
 use crate::training::Trainer;
+use crate::tunnel_options::OptionsFollower;
 use crate::upcalls::Upcalls;
 use crate::upkeep::Upkeep;
 use crate::v2p::{Node, V2pConfig, V2pError, V2pMap, lock};
@@ -217,6 +218,7 @@ pub struct Switch {
     pub(crate) patches: Patches,
     /// OpenFlow's side of the bridges that OpenFlow drives.
     pub(crate) desks: Desks,
+    pub(crate) options_follower: Option<OptionsFollower>,
     packet_ins: Receiver<PacketIn>,
     attention: Sender<News>,
 }
@@ -301,6 +303,7 @@ impl Switch {
             settings,
             patches: Patches::default(),
             desks: Desks::default(),
+            options_follower: None,
             packet_ins,
             attention,
         };

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use thalweg_datapath::{MaintainerKind, MegaflowClassifier, Mode, RefuseReason};
-use thalweg_packet::{Headers, Instant, Packet, PortId, Receipt};
+use thalweg_packet::{Headers, Instant, Packet, PortId, Receipt, TunnelPart};
 use thalweg_pipeline::{
     BridgeId, Change, ClassifierKind, FragmentMode, Mirrors, Operation, StepKind, text, translate,
 };
@@ -110,6 +110,8 @@ struct Run {
     now: Instant,
     /// Whether meters drop packets; then each packet is a burst.
     drops: bool,
+    /// Whether packets come out of tunnels, and rules read and write their values.
+    tunnels: bool,
     checked: u64,
     flips: u64,
 }
@@ -157,7 +159,8 @@ impl Run {
             let set = engine.apply(&change, now);
             set.expect("ports can have these VLANs, and the switch these mirrors");
         }
-        let parsed = text::parse_rules("random", &rules.rules_text());
+        let tunnels = seed % 4 == 1;
+        let parsed = text::parse_rules("random", &spelt(rules.rules_text(), tunnels));
         let parsed = parsed.unwrap_or_else(|errors| panic!("seed {seed}: {errors:?}"));
         let change = meters::metered(&mut random, parsed.into_change());
         engine
@@ -170,6 +173,7 @@ impl Run {
             random,
             now,
             drops,
+            tunnels,
             checked: 0,
             flips: 0,
         }
@@ -207,6 +211,16 @@ impl Run {
         let random = self.packets.next_packet();
         let mut packet = Packet::from_bytes(&random.bytes);
         packet.set_received(PortId(random.in_port), self.now);
+        if self.tunnels && self.random.random_ratio(2, 3) {
+            const VALUES: [u128; 5] = [0, 1, 2, 80, u32::MAX as u128];
+            let mut value = || VALUES[self.random.random_range(0..VALUES.len())];
+            let tunnel = packet.tunnel_mut();
+            tunnel.set(TunnelPart::Id, value());
+            let option = value();
+            if value() < 80 {
+                tunnel.set(TunnelPart::Option(0), option);
+            }
+        }
         packet
     }
 
@@ -242,7 +256,10 @@ impl Run {
             return;
         };
         let mut key = vec![0; layout.ingress_words()];
-        let receipt = Receipt::from_port(packet.in_port().0);
+        let receipt = Receipt {
+            tunnel: packet.tunnel(),
+            ..Receipt::from_port(packet.in_port().0)
+        };
         layout.extract(packet.bytes(), &headers, &receipt, &mut key);
         let version = pipeline.version();
         let original = translate(&pipeline, &key, version);
@@ -298,7 +315,7 @@ impl Run {
             let applied = self.engine.apply(&Change::one(set), self.now);
             applied.unwrap_or_else(|error| panic!("{context}: {error}"));
         }
-        let change = self.rules.next_change().to_string();
+        let change = spelt(self.rules.next_change().to_string(), self.tunnels);
         let parsed = text::parse_changes("random", &change);
         let changes = parsed.unwrap_or_else(|errors| panic!("{context}: {errors:?}\n{change}"));
         if self.random.random_ratio(1, 4) {
@@ -312,6 +329,19 @@ impl Run {
             applied.unwrap_or_else(|error| panic!("{context}: {error}"));
         }
     }
+}
+
+/// The same rules; with `tunnels`, registers 2 and 3 are values of the packet's tunnel.
+fn spelt(rules: String, tunnels: bool) -> String {
+    if !tunnels {
+        return rules;
+    }
+    let mut text = rules;
+    for (register, field) in [("reg2", "tun_id"), ("reg3", "tun_metadata0")] {
+        text = text.replace(&format!("{register}[]"), &format!("{field}[0..31]"));
+        text = text.replace(register, field);
+    }
+    text
 }
 
 #[test]

@@ -19,7 +19,8 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use thalweg_packet::{
-    Connection, Headers, Instant, Layout, Packet, PacketPool, PortId, Receipt, standard as f,
+    Connection, Headers, Instant, Layout, Packet, PacketPool, PortId, Receipt, TunnelValues,
+    standard as f,
 };
 use thalweg_pipeline::text::TextError;
 use thalweg_pipeline::{Beginning, Match, Outbox, Pass, Passes, Pipeline, Term};
@@ -128,7 +129,6 @@ impl PacketArguments {
                  its bytes in hexadecimal",
             ));
         }
-        let value = |field| flow.term(field).map_or(0, |term| term.value);
         if value(f::RECIRC_ID) != 0 {
             return Err(bad_input(
                 "FLOW: an entry of a later pass says nothing of what happened before it; ask about \
@@ -162,9 +162,7 @@ fn beginning(flow: &Match) -> Beginning {
     let registers = flow.terms().iter();
     let registers = registers.filter(|term| !fields[term.field.index()].is_ingress());
     Beginning {
-        tunnel_id: value(f::TUN_ID) as u64,
-        tunnel_source: value(f::TUN_SRC) as u32,
-        tunnel_destination: value(f::TUN_DST) as u32,
+        tunnel: TunnelValues::of_fields(flow.terms().iter().map(|term| (term.field, term.value))),
         connection,
         registers: registers.map(|term| (term.field, term.value)).collect(),
     }
@@ -204,9 +202,7 @@ impl Question {
         let receipt = Receipt {
             in_port: self.in_port.0,
             recirculation_id: 0,
-            tunnel_id: self.beginning.tunnel_id,
-            tunnel_source: self.beginning.tunnel_source,
-            tunnel_destination: self.beginning.tunnel_destination,
+            tunnel: Some(&self.beginning.tunnel),
             connection: self.beginning.connection,
         };
         let mut key = vec![0; layout.words()];

@@ -135,11 +135,13 @@ pub fn trace(
     Ok(answer)
 }
 
-/// A layout of all fields.
+/// A layout of all fields, but of options of tunnels only those that rules use. If these are too
+/// many, it has the fields that rules use, and no others.
 pub(crate) fn full_layout(pipeline: &Pipeline) -> Layout {
-    let count = pipeline.fields().len() as u16;
-    let all: BTreeSet<FieldId> = (0..count).map(FieldId).collect();
-    Layout::new(pipeline.fields().clone(), &all).expect("all standard fields fit in a layout")
+    let used = pipeline.layout().used().iter().copied();
+    let all: BTreeSet<FieldId> = f::all_but_options().chain(used).collect();
+    let full = Layout::new(pipeline.fields().clone(), &all);
+    full.unwrap_or_else(|_| (**pipeline.layout()).clone())
 }
 
 /// Answers a question up to where trackers are asked; returns the copies that go on there.

@@ -23,7 +23,7 @@ use thalweg_openflow::message::connection::Hello;
 use thalweg_openflow::message::continuation::PacketContinuation;
 use thalweg_openflow::message::flow::{Counts, FlowMod, FlowStats, FlowStatsRequest};
 use thalweg_openflow::message::monitor::MonitorEvent;
-use thalweg_openflow::message::nicira::CtFlush;
+use thalweg_openflow::message::nicira::{CtFlush, TlvTable};
 use thalweg_openflow::message::packet::PacketIn;
 use thalweg_openflow::message::port::PortDesc;
 use thalweg_openflow::message::switch::{Description, Features};
@@ -372,6 +372,8 @@ impl Target for Model {
     fn flush_connections(&mut self, _which: &CtFlush) -> Result<(), Refusal> {
         Ok(())
     }
+
+    fn map_options(&mut self, _options: &TlvTable) {}
 
     fn events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)

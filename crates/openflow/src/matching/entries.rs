@@ -246,7 +246,8 @@ impl Match {
             let what = format!("{field} is matched twice");
             return Err(refuse(ErrorCode::OFPBMC_DUP_FIELD, what));
         }
-        if !condition.mask.as_ref().is_some_and(Value::is_zero) {
+        // A condition on no bit of an option needs the option.
+        if field.is_variable() || !condition.mask.as_ref().is_some_and(Value::is_zero) {
             self.conditions.push(condition);
         }
         Ok(())

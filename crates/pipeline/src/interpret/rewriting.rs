@@ -1,6 +1,6 @@
 //! Writes to fields, tags, labels and TTLs: what they read, change and emit.
 
-use thalweg_packet::{FieldId, Source, standard as f};
+use thalweg_packet::{FieldId, Intrinsic, Source, TUNNEL_OPTIONS, standard as f};
 
 use super::DropReason;
 use super::observer::{Observer, Sight};
@@ -29,7 +29,18 @@ impl<O: Observer> Walk<'_, O> {
     fn write_constant(&mut self, field: FieldId, value: u128, mask: u128) {
         let value = value & mask;
         self.state.write(field, value, mask);
-        if self.is_on_wire(field) {
+        if let Some(number) = f::tunnel_option_of(field) {
+            self.state.write(f::TUN_OPTIONS, 1 << number, 1 << number);
+        }
+        if field == f::TUN_OPTIONS {
+            // An option that is absent has the value zero.
+            let gone = (0..TUNNEL_OPTIONS).filter(|number| mask >> number & 1 == 1);
+            gone.for_each(|number| {
+                self.state
+                    .write(f::tunnel_option_field(number), 0, u128::MAX);
+            });
+        }
+        if self.is_in_packet(field) {
             self.emit(Effect::Set { field, value, mask });
         }
         if field == f::IP_TTL {
@@ -39,9 +50,31 @@ impl<O: Observer> Walk<'_, O> {
         }
     }
 
-    fn is_on_wire(&self, field: FieldId) -> bool {
+    /// Whether a packet carries the field, in its bytes or in the values of its tunnel.
+    fn is_in_packet(&self, field: FieldId) -> bool {
         let source = &self.pipeline.fields()[field.index()].source;
-        matches!(source, Source::Wire(_) | Source::Scalar(_))
+        matches!(
+            source,
+            Source::Wire(_) | Source::Scalar(_) | Source::Intrinsic(Intrinsic::Tunnel(_))
+        )
+    }
+
+    /// Makes the values of the packet's tunnel zero, and its options absent. Where no rule has
+    /// such a field, none can tell.
+    pub(super) fn leave_tunnel(&mut self) {
+        let layout = self.pipeline.layout();
+        let mut knows_tunnels = false;
+        for &field in layout.used() {
+            let descriptor = layout.descriptor(field);
+            if matches!(descriptor.source, Source::Intrinsic(Intrinsic::Tunnel(_))) {
+                let ones = u128::MAX >> (128 - descriptor.width_bits);
+                self.state.write(field, 0, ones);
+                knows_tunnels = true;
+            }
+        }
+        if knows_tunnels {
+            self.emit(Effect::LeaveTunnel);
+        }
     }
 
     /// Reads whether a header with the field is present.
@@ -74,11 +107,11 @@ impl<O: Observer> Walk<'_, O> {
     /// Writes bits with their provenance; bits that go into the packet are read and become
     /// constants.
     pub(super) fn write_lifted(&mut self, lifted: &Lifted, destination: &Subfield) {
-        let is_wire = destination
+        let is_carried = destination
             .slices
             .iter()
-            .any(|slice| self.is_on_wire(slice.field));
-        if !is_wire {
+            .any(|slice| self.is_in_packet(slice.field));
+        if !is_carried {
             self.state.put_down(lifted, destination);
             return;
         }

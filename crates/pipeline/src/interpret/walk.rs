@@ -705,6 +705,7 @@ impl<'a, O: Observer> Walk<'a, O> {
         self.state.write(f::IN_PORT, port.0.into(), u32::MAX.into());
         self.state.clear_registers();
         self.clear_connection();
+        self.leave_tunnel();
         self.stack = Stack::default();
         self.action_set.clear();
         self.tell(Sight::Bridge(BridgeId::of_port(port)));

@@ -31,12 +31,11 @@ use crate::action::{Action, Actions, Slice, Subfield};
 use crate::check::form::{BESIDE_CONJUNCTION, MAX_NESTING, OUT_OF_ORDER, Owner};
 
 /// Open vSwitch actions without a counterpart here.
-const MISSING: [&str; 6] = [
+const MISSING: [&str; 5] = [
     "sample",
     "check_pkt_larger",
     "encap",
     "decap",
-    "delete_field",
     "dec_nsh_ttl",
 ];
 

@@ -7,7 +7,7 @@
 //! 1. A match that `Display` prints, whatever bits it has, reads back as that match. So does
 //!    an entry that `print_megaflow` prints in OpenFlow's spelling, except for what Open
 //!    vSwitch's entries do not have: presence that the rest implies, and a recirculation id
-//!    that is always there.
+//!    that is always there. The value of a tunnel's option implies that it is present.
 
 use thalweg_packet::FieldId;
 use thalweg_packet::standard as f;
@@ -35,6 +35,9 @@ pub(super) fn read_entry<'a>(line: &'a Line<'a>, text: &'a str) -> Parsed<Match>
 
 /// The conditions on fields that a pair means.
 fn conditions(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Vec<(FieldId, Masked)>> {
+    if let Some(bits) = presence(pair) {
+        return Ok(vec![bits]);
+    }
     if pair.mark == Mark::None {
         return words(line, pair.key);
     }
@@ -68,6 +71,19 @@ fn conditions(line: &Line<'_>, pair: Pair<'_>) -> Parsed<Vec<(FieldId, Masked)>>
         (piece.field, Masked { value, mask })
     });
     Ok(pieces.collect())
+}
+
+/// Reads whether an option of a tunnel is present: `tun_metadata0`, or `tun_metadata0=NP`.
+fn presence(pair: Pair<'_>) -> Option<(FieldId, Masked)> {
+    let is_present = match (pair.mark, pair.value) {
+        (Mark::None, _) => true,
+        (_, "NP") => false,
+        _ => return None,
+    };
+    let field = fields::find(pair.key)?.pieces[0].field;
+    let mask = 1 << f::tunnel_option_of(field)?;
+    let value = if is_present { mask } else { 0 };
+    Some((f::TUN_OPTIONS, Masked { value, mask }))
 }
 
 /// Reads a word without a value: an EtherType and perhaps a protocol, or `eth`.
@@ -134,6 +150,7 @@ fn named(line: &Line<'_>, name: &Name, text: &str) -> Parsed<Masked> {
         Format::Fragment => line.fragment(text),
         Format::TcpFlags => line.tcp_flags(text),
         Format::CtState => line.ct_state(text),
+        Format::TunFlags => line.tun_flags(text),
         _ => line.masked_number(text, name.width_bits),
     }
 }

@@ -32,6 +32,8 @@ pub(super) enum Format {
     TcpFlags,
     /// The bits of a connection's state, by name.
     CtState,
+    /// Yes-or-no values of a tunnel, by name.
+    TunFlags,
     /// The id of a tag, 0xffff for no tag; writing adds a tag.
     DlVlan,
     /// The priority of a tag; writing adds a tag.
@@ -127,16 +129,15 @@ pub(super) fn wide_register(first: FieldId, registers: u16) -> Option<&'static N
 #[rustfmt::skip]
 pub(super) fn is_missing(name: &str) -> bool {
     let name = name.strip_suffix("_W").unwrap_or(name);
-    const PREFIXES: [&str; 11] = [
-        "tun_metadata", "tun_erspan_", "tun_gtpu_", "nsh_", "nshc", "NXM_NX_TUN_", "NXOXM_NSH_", "NXOXM_ET_", "ERICOXM_OF_ICMPV6_ND_", "OXM_OF_PBB_",
+    const PREFIXES: [&str; 7] = [
+        "nsh_", "nshc", "NXOXM_NSH_", "NXOXM_ET_", "ERICOXM_OF_ICMPV6_ND_", "OXM_OF_PBB_",
         "NXM_NX_COOKIE",
     ];
-    const NAMES: [&str; 23] = [
+    const NAMES: [&str; 14] = [
         "pkt_mark", "NXM_NX_PKT_MARK", "dp_hash", "NXM_NX_DP_HASH",
         "packet_type", "OXM_OF_PACKET_TYPE", "actset_output", "OXM_OF_ACTSET_OUTPUT",
         "ONFOXM_ET_ACTSET_OUTPUT", "skb_priority", "nsp", "nsi", "nd_reserved",
-        "nd_options_type", "tun_ipv6_src", "tun_ipv6_dst", "tun_flags", "tun_ttl", "tun_tos",
-        "tun_gbp_id", "tun_gbp_flags", "gtpu_flags", "gtpu_msgtype",
+        "nd_options_type",
     ];
     let is_above = |prefix: &str, highest: u32, limit: u32| {
         let number = name.strip_prefix(prefix).and_then(|rest| rest.parse().ok());
@@ -152,6 +153,7 @@ pub(super) fn is_missing(name: &str) -> bool {
 
 static INDEX: LazyLock<Vec<(&'static str, &'static Name)>> = LazyLock::new(|| {
     let names = NAMES.iter().chain(&REGS).chain(&XREGS).chain(&XXREGS);
+    let names = names.chain(&TUNNEL_OPTIONS);
     let entries = names.flat_map(|name| {
         let spellings = name.names.iter().chain(name.codes);
         spellings.map(move |spelling| (*spelling, name))
@@ -163,7 +165,7 @@ static INDEX: LazyLock<Vec<(&'static str, &'static Name)>> = LazyLock::new(|| {
 
 /// For each field, the first name with one piece that covers it; sorted by field.
 static BY_FIELD: LazyLock<Vec<(FieldId, &'static Name)>> = LazyLock::new(|| {
-    let names = NAMES.iter().chain(&REGS);
+    let names = NAMES.iter().chain(&REGS).chain(&TUNNEL_OPTIONS);
     let mut by_field: Vec<_> = names.map(|name| (name.pieces[0].field, name)).collect();
     by_field.sort_by_key(|entry| entry.0);
     by_field.dedup_by_key(|entry| entry.0);
@@ -214,13 +216,13 @@ const fn name(
 
 use Format::{
     CtState, Decimal, DlVlan, DlVlanPcp, Ethernet, Fragment, Hexadecimal, Ipv4, Ipv6, Port,
-    TcpFlags, VlanPcp, VlanVid,
+    TcpFlags, TunFlags, VlanPcp, VlanVid,
 };
 use Needs::Nothing;
 
 /// The names of fields other than registers. The first name of a field is the one printed.
 #[rustfmt::skip]
-static NAMES: [Name; 63] = [
+static NAMES: [Name; 76] = [
     name(&["in_port"], &["NXM_OF_IN_PORT"], (16, whole!(f::IN_PORT, 16)), Port, Nothing, WRITE),
     name(&["in_port_oxm"], &["OXM_OF_IN_PORT"],
         (32, whole!(f::IN_PORT, 32)), Port, Nothing, WRITE),
@@ -232,6 +234,30 @@ static NAMES: [Name; 63] = [
         (32, whole!(f::TUN_SRC, 32)), Ipv4, Nothing, WRITE_MASKED),
     name(&["tun_dst"], &["NXM_NX_TUN_IPV4_DST"],
         (32, whole!(f::TUN_DST, 32)), Ipv4, Nothing, WRITE_MASKED),
+    name(&["tun_ipv6_src"], &["NXM_NX_TUN_IPV6_SRC"],
+        (128, whole!(f::TUN_IPV6_SRC, 128)), Ipv6, Nothing, WRITE_MASKED),
+    name(&["tun_ipv6_dst"], &["NXM_NX_TUN_IPV6_DST"],
+        (128, whole!(f::TUN_IPV6_DST, 128)), Ipv6, Nothing, WRITE_MASKED),
+    name(&["tun_tos"], &[], (8, whole!(f::TUN_TOS, 8)), Hexadecimal, Nothing, READ),
+    name(&["tun_ttl"], &[], (8, whole!(f::TUN_TTL, 8)), Decimal, Nothing, READ),
+    name(&["tun_flags"], &["NXM_NX_TUN_FLAGS"],
+        (1, whole!(f::TUN_FLAGS, 1)), TunFlags, Nothing, WRITE_MASKED),
+    name(&["tun_gbp_id"], &["NXM_NX_TUN_GBP_ID"],
+        (16, whole!(f::TUN_GBP_ID, 16)), Decimal, Nothing, WRITE_MASKED),
+    name(&["tun_gbp_flags"], &["NXM_NX_TUN_GBP_FLAGS"],
+        (8, whole!(f::TUN_GBP_FLAGS, 8)), Hexadecimal, Nothing, WRITE_MASKED),
+    name(&["tun_erspan_idx"], &["NXOXM_ET_ERSPAN_IDX"],
+        (20, whole!(f::TUN_ERSPAN_IDX, 20)), Hexadecimal, Nothing, WRITE_MASKED),
+    name(&["tun_erspan_ver"], &["NXOXM_ET_ERSPAN_VER"],
+        (4, whole!(f::TUN_ERSPAN_VER, 4)), Decimal, Nothing, WRITE_MASKED),
+    name(&["tun_erspan_dir"], &["NXOXM_ET_ERSPAN_DIR"],
+        (1, whole!(f::TUN_ERSPAN_DIR, 1)), Decimal, Nothing, WRITE_MASKED),
+    name(&["tun_erspan_hwid"], &["NXOXM_ET_ERSPAN_HWID"],
+        (6, whole!(f::TUN_ERSPAN_HWID, 6)), Hexadecimal, Nothing, WRITE_MASKED),
+    name(&["tun_gtpu_flags", "gtpu_flags"], &["NXOXM_ET_GTPU_FLAGS"],
+        (8, whole!(f::TUN_GTPU_FLAGS, 8)), Hexadecimal, Nothing, READ_MASKED),
+    name(&["tun_gtpu_msgtype", "gtpu_msgtype"], &["NXOXM_ET_GTPU_MSGTYPE"],
+        (8, whole!(f::TUN_GTPU_MSGTYPE, 8)), Decimal, Nothing, READ_MASKED),
     name(&["ct_state"], &["NXM_NX_CT_STATE"],
         (32, whole!(f::CT_STATE, 8)), CtState, Nothing, READ_MASKED),
     name(&["ct_zone"], &["NXM_NX_CT_ZONE"],
@@ -406,6 +432,22 @@ macro_rules! quadruple_registers {
     };
 }
 
+/// Open vSwitch's option fields have 124 bytes, of which the lowest 16 are here.
+macro_rules! tunnel_options {
+    ($($number:literal)*) => {
+        [$(register(
+            &[concat!("tun_metadata", $number)],
+            &[concat!("NXM_NX_TUN_METADATA", $number)],
+            128,
+            const { &[piece(f::tunnel_option_field($number), 0, 0, 128)] },
+        )),*]
+    };
+}
+
+static TUNNEL_OPTIONS: [Name; 64] = tunnel_options!(
+    0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+    32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63
+);
 static REGS: [Name; 16] = registers!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
 static XREGS: [Name; 8] = double_registers!(0 1 2 3 4 5 6 7);
 static XXREGS: [Name; 4] = quadruple_registers!(0 1 2 3);
@@ -435,7 +477,13 @@ mod tests {
             .map(|(_, field)| field.name.to_string())
             .filter(|name| !name.starts_with("present:"))
             .collect();
-        let for_caches = ["vlan_tci_inner", "mpls_lse1", "mpls_lse2", "nw_ttl_above_1"];
+        let for_caches = [
+            "tun_options",
+            "vlan_tci_inner",
+            "mpls_lse1",
+            "mpls_lse2",
+            "nw_ttl_above_1",
+        ];
         assert_eq!(nameless, for_caches);
     }
 

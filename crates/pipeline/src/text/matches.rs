@@ -107,6 +107,16 @@ impl<'a> Conditions<'a> {
             }
             return Ok(false);
         };
+        // An option without a value: any that is present.
+        if pair.value.is_empty() && f::tunnel_option_of(name.pieces[0].field).is_some() {
+            self.conditions.push(Condition {
+                name,
+                key: pair.key,
+                bits: Masked { value: 0, mask: 0 },
+                is_subfield: true,
+            });
+            return Ok(true);
+        }
         if pair.value.is_empty() {
             return Err(self.line.syntax(
                 pair.key,
@@ -290,6 +300,7 @@ impl Line<'_> {
             Format::Fragment => self.fragment(text)?,
             Format::TcpFlags => self.tcp_flags(text)?,
             Format::CtState => self.ct_state(text)?,
+            Format::TunFlags => self.tun_flags(text)?,
             Format::Port => Masked {
                 value: self.ingress_port(text)?.0.into(),
                 mask: ones(32),

@@ -203,6 +203,7 @@ fn value(
         Format::Ipv6 => return ipv6(out, value, mask),
         Format::TcpFlags => return tcp_flags(out, value, mask),
         Format::CtState => return ct_state(out, value, mask),
+        Format::TunFlags => return out.write_str(if value & 1 == 1 { "oam" } else { "0" }),
         Format::Port => return port(out, value, ports),
         Format::Hexadecimal => hexadecimal(out, value)?,
         _ => write!(out, "{value}")?,

@@ -242,6 +242,17 @@ impl Line<'_> {
         self.flags(part, 32, ct_bit, EXPECTED)
     }
 
+    /// Reads the yes-or-no values of a tunnel: `oam`, `+oam`, `-oam`, or a number and a mask.
+    pub(super) fn tun_flags(&self, part: &str) -> Parsed<Masked> {
+        let bit_of = |name: &str| (name == "oam").then_some(1);
+        self.flags(
+            part,
+            1,
+            bit_of,
+            "a flag of a tunnel (+oam, -oam, oam, or 0)",
+        )
+    }
+
     /// Reads named bits of a field with `width` bits.
     fn flags(
         &self,

@@ -18,7 +18,7 @@ use thalweg_pipeline::{
     Pipeline, StepKind, TableId, run,
 };
 
-use super::convert::matching::{port_id, port_number};
+use super::convert::matching::{option_value, port_id, port_number};
 use super::numbering::Numbering;
 use super::pausing::{self, RunId};
 use super::{changes, convert};
@@ -123,7 +123,10 @@ fn conditions_of(connection: &Connection, bytes: &[u8]) -> Vec<Condition> {
 fn exact(field: FieldId, value: u128) -> Condition {
     Condition {
         field,
-        value: Value::from_number(value, field.bytes()),
+        value: match field.is_variable() {
+            true => option_value(value),
+            false => Value::from_number(value, field.bytes()),
+        },
         mask: None,
     }
 }

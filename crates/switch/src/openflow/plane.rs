@@ -9,7 +9,7 @@ use thalweg_control::openflow::target::{
 };
 use thalweg_openflow::message::continuation::PacketContinuation;
 use thalweg_openflow::message::flow::FlowStatsRequest;
-use thalweg_openflow::message::nicira::CtFlush;
+use thalweg_openflow::message::nicira::{CtFlush, TlvTable};
 use thalweg_openflow::message::packet::PacketIn;
 use thalweg_openflow::message::port::PortDesc;
 use thalweg_openflow::message::switch::{
@@ -283,6 +283,12 @@ impl Target for OpenFlowPlane {
         let asked = flush_asked(asked);
         self.call(move |switch| switch.flush_connections(&asked))?;
         Ok(())
+    }
+
+    fn map_options(&mut self, options: &TlvTable) {
+        let (bridge, maps) = (self.numbers.bridge, options.maps.clone());
+        // A switch that is gone has no tunnels.
+        let _ = self.call(move |switch| switch.map_options(bridge, &maps));
     }
 
     fn events(&mut self) -> Vec<Event> {

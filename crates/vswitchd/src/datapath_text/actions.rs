@@ -184,6 +184,7 @@ impl ActionWriter<'_> {
             Effect::Meter(place) => commit.texts.push(format!("meter({})", place.0)),
             Effect::Untrack => commit.texts.push("ct_clear".to_owned()),
             Effect::Slow { .. } => commit.is_slow = true,
+            Effect::LeaveTunnel => commit.leave_tunnel(),
             Effect::Clone(_)
             | Effect::Learn { .. }
             | Effect::LearnRule { .. }

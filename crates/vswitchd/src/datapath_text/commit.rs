@@ -179,6 +179,14 @@ impl Commit {
         flow.known.set(field, flow.known.get(field) | mask);
     }
 
+    /// The packet goes on without the values of its tunnel.
+    pub(super) fn leave_tunnel(&mut self) {
+        for field in (f::TUN_ID.0..=f::TUN_METADATA63.0).map(FieldId) {
+            self.flow.values.set(field, 0);
+            self.flow.known.set(field, u128::MAX);
+        }
+    }
+
     fn examine(&mut self, field: FieldId, mask: u128) {
         let is_label = shift_of(field).is_some() || matches!(field, f::MPLS_LSE1 | f::MPLS_LSE2);
         if !is_label || self.came_with.1 > 0 {

@@ -46,8 +46,8 @@ pub struct DatapathFlow {
     pub is_exact: bool,
     /// Whether Linux's priority of a packet is compared, which is zero in all that come in.
     pub(super) compares_queue: bool,
-    /// The fields whose values are not known, one bit each.
-    pub(super) unknown: u128,
+    /// All bits of the fields whose values are not known.
+    pub(super) unknown: FieldBits,
 }
 
 impl DatapathFlow {
@@ -59,14 +59,17 @@ impl DatapathFlow {
     /// Headers whose presence is compared show as their types, and the guard of a decremented
     /// time to live as that time.
     pub fn of_entry(layout: &Layout, key: &[u64], mask: &[u64]) -> DatapathFlow {
-        let unknown = (0..COUNT).filter(|&index| layout.slot(FieldId(index as u16)).is_none());
+        let mut unknown = FieldBits::default();
+        for index in (0..COUNT).filter(|&index| layout.slot(FieldId(index as u16)).is_none()) {
+            unknown.bits[index] = u128::MAX;
+        }
         let mut flow = DatapathFlow {
             key: FieldBits::read_words(layout, key),
             mask: FieldBits::read_words(layout, mask),
             tag_types: [0; 2],
             is_exact: false,
             compares_queue: false,
-            unknown: unknown.fold(0, |bits, index| bits | 1 << index),
+            unknown,
         };
         flow.cover();
         flow
@@ -126,7 +129,7 @@ impl DatapathFlow {
     pub fn with_values_of(mut self, layout: &Layout, frame: &[u8], length: usize) -> DatapathFlow {
         let receipt = Receipt::default();
         if let Some(packet) = DatapathFlow::of_packet(layout, frame, length, &receipt) {
-            for index in (0..COUNT).filter(|index| self.unknown >> index & 1 == 1) {
+            for index in (0..COUNT).filter(|&index| self.unknown.bits[index] != 0) {
                 self.key.bits[index] = packet.key.bits[index];
             }
             self.tag_types = packet.tag_types;
@@ -136,7 +139,7 @@ impl DatapathFlow {
 
     /// Whether the value of a field is known.
     pub(super) fn knows(&self, field: FieldId) -> bool {
-        self.unknown >> field.index() & 1 == 0
+        self.unknown.get(field) == 0
     }
 
     /// Covers what Open vSwitch always compares.

@@ -1,6 +1,8 @@
 //! The packet of a trace, as its fields, and their text (`flow_format` of Open vSwitch).
 
-use thalweg_packet::{Connection, FieldId, Headers, Layout, PortId, Receipt, standard as f};
+use thalweg_packet::{
+    Connection, FieldId, Headers, Layout, PortId, Receipt, TunnelValues, standard as f,
+};
 use thalweg_pipeline::text::{PortSpelling, print_match};
 use thalweg_pipeline::{Match, TRACKED_FIELDS};
 
@@ -37,12 +39,12 @@ impl TracedFlow {
         for field in TRACKED_FIELDS {
             connection.set(field, self.key.get(field));
         }
+        let told = layout.used().iter();
+        let tunnel = TunnelValues::of_fields(told.map(|field| (*field, self.key.get(*field))));
         let receipt = Receipt {
             in_port: self.key.get(f::IN_PORT) as u32,
             recirculation_id: self.key.get(f::RECIRC_ID) as u32,
-            tunnel_id: self.key.get(f::TUN_ID) as u64,
-            tunnel_source: self.key.get(f::TUN_SRC) as u32,
-            tunnel_destination: self.key.get(f::TUN_DST) as u32,
+            tunnel: Some(&tunnel),
             connection,
         };
         let mut words = vec![0; layout.words()];

@@ -185,7 +185,10 @@ impl<T: Target> Agent<T> {
             // As in Open vSwitch, ages are always told where a form has room for them.
             Message::FlowAge => {}
             Message::MonitorCancel(id) => self.cancel_monitor(link, id)?,
-            Message::TlvTableMod(asked) => self.tlv.change(&asked)?,
+            Message::TlvTableMod(asked) => {
+                self.tlv.change(&asked)?;
+                self.target.map_options(&self.tlv.told());
+            }
             Message::TlvTableRequest => {
                 let table: TlvTable = self.tlv.told();
                 link.session.send(xid, &Message::TlvTableReply(table));

@@ -7,7 +7,7 @@ use super::ActionReader;
 use crate::action::{Action, Write};
 use crate::check::form::{LABEL_TYPES, TAG_TYPES};
 use crate::text::error::Parsed;
-use crate::text::fields::Format;
+use crate::text::fields::{self, Format};
 use crate::text::line::{Mark, Pair};
 use crate::text::matches::piece_bits;
 use crate::text::value::ones;
@@ -42,9 +42,25 @@ impl<'a> ActionReader<'a> {
                     mask: bits.mask as u64,
                 }
             }
+            "delete_field" => self.delete_field(value)?,
             _ => return self.modify(word, value),
         };
         Ok(Some(action))
+    }
+
+    /// Reads the option of a tunnel that is removed.
+    fn delete_field(&self, value: &'a str) -> Parsed<Action> {
+        let found = fields::find(value.trim_end_matches("[]"));
+        let number = found.and_then(|name| f::tunnel_option_of(name.pieces[0].field));
+        let Some(number) = number else {
+            let expected = "an option of a tunnel (tun_metadata0 to tun_metadata63)";
+            return Err(self.line.value(value, expected));
+        };
+        Ok(Action::SetField(Box::new([Write {
+            field: f::TUN_OPTIONS,
+            value: 0,
+            mask: 1 << number,
+        }])))
     }
 
     /// Reads an action that names its field; OpenFlow 1.0 and 1.1 had no others.

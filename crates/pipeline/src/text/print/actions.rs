@@ -406,6 +406,16 @@ fn wide_name(first: FieldId, last: FieldId) -> Option<(&'static Name, u16)> {
 }
 
 fn set_field(out: Out<'_, '_>, writes: &[Write], context: Context<'_>) -> fmt::Result {
+    if let [
+        Write {
+            field: f::TUN_OPTIONS,
+            mask,
+            ..
+        },
+    ] = writes
+    {
+        return write!(out, "delete_field:tun_metadata{}", mask.trailing_zeros());
+    }
     if let [write] = writes {
         return set_one(out, *write, context);
     }

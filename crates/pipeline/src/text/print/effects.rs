@@ -70,6 +70,7 @@ fn one(effect: &Effect, shape: Shape) -> Option<String> {
         | Effect::LearnRule { .. }
         | Effect::FinTimeout { .. }
         | Effect::Drop { .. }
+        | Effect::LeaveTunnel
         | Effect::Slow { meter: None } => return None,
         Effect::Meter(meter) | Effect::Slow { meter: Some(meter) } => {
             format!("meter({})", meter.0)

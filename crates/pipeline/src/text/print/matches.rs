@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Write as _};
 
-use thalweg_packet::FieldId;
 use thalweg_packet::standard as f;
+use thalweg_packet::{FieldId, TUNNEL_OPTIONS};
 
 use super::{PortSpelling, ct_state, hexadecimal, ipv4, ipv6, masked_ethernet, port, tcp_flags};
 use crate::matching::{Match, Term};
@@ -35,7 +35,7 @@ pub fn print_match(matching: &Match, ports: PortSpelling<'_>) -> String {
 
 /// The fields in Open vSwitch's print order; the word for EtherType and protocol follows the
 /// first.
-const ORDER: [FieldId; 49] = [
+const ORDER: [FieldId; 63] = [
     f::RECIRC_ID,
     f::CONJ_ID,
     f::CT_STATE,
@@ -52,6 +52,20 @@ const ORDER: [FieldId; 49] = [
     f::TUN_ID,
     f::TUN_SRC,
     f::TUN_DST,
+    f::TUN_IPV6_SRC,
+    f::TUN_IPV6_DST,
+    f::TUN_GBP_ID,
+    f::TUN_GBP_FLAGS,
+    f::TUN_TOS,
+    f::TUN_TTL,
+    f::TUN_ERSPAN_VER,
+    f::TUN_ERSPAN_IDX,
+    f::TUN_ERSPAN_DIR,
+    f::TUN_ERSPAN_HWID,
+    f::TUN_GTPU_FLAGS,
+    f::TUN_GTPU_MSGTYPE,
+    f::TUN_FLAGS,
+    f::TUN_OPTIONS,
     f::METADATA,
     f::IN_PORT,
     f::VLAN_TCI,
@@ -112,12 +126,15 @@ pub(super) fn conditions(
     for field in &ORDER[BEFORE_TYPE..] {
         let is_said =
             *field == f::ETH_TYPE && is_type_said || *field == f::IP_PROTO && is_protocol_said;
-        if let Some(term) = matching.term(*field).filter(|_| !is_said) {
+        if *field == f::TUN_OPTIONS {
+            options(out, matching, ports)?;
+        } else if let Some(term) = matching.term(*field).filter(|_| !is_said) {
             condition(out, &term, ports)?;
         }
     }
     for term in matching.terms() {
-        if !ORDER.contains(&term.field) && !is_register(&term) {
+        let is_option = f::tunnel_option_of(term.field).is_some();
+        if !ORDER.contains(&term.field) && !is_register(&term) && !is_option {
             condition(out, term, ports)?;
         }
     }
@@ -153,6 +170,24 @@ fn shorthand(out: &mut String, matching: &Match) -> (bool, bool) {
     (!word.is_empty(), says_protocol)
 }
 
+/// Writes the conditions on options of a tunnel (`tun_metadata_match_format`).
+fn options(out: &mut String, matching: &Match, ports: PortSpelling<'_>) -> fmt::Result {
+    let presence = matching.term(f::TUN_OPTIONS);
+    let presence = presence.map_or((0, 0), |term| (term.value, term.mask));
+    for number in 0..TUNNEL_OPTIONS {
+        let is_asked = presence.1 >> number & 1 == 1;
+        match matching.term(f::tunnel_option_field(number)) {
+            _ if is_asked && presence.0 >> number & 1 == 0 => {
+                write!(out, "tun_metadata{number}=NP,")?;
+            }
+            Some(term) => condition(out, &term, ports)?,
+            None if is_asked => write!(out, "tun_metadata{number},")?,
+            None => {}
+        }
+    }
+    Ok(())
+}
+
 /// Writes one condition, followed by a comma.
 fn condition(out: &mut String, term: &Term, ports: PortSpelling<'_>) -> fmt::Result {
     let Term { field, value, mask } = *term;
@@ -180,6 +215,8 @@ fn condition(out: &mut String, term: &Term, ports: PortSpelling<'_>) -> fmt::Res
         f::ETH_TYPE => "dl_type",
         f::IP_SRC => "nw_src",
         f::IP_DST => "nw_dst",
+        f::TUN_GTPU_FLAGS => "gtpu_flags",
+        f::TUN_GTPU_MSGTYPE => "gtpu_msgtype",
         _ => name.primary(),
     };
     write!(out, "{printed}=")?;
@@ -189,6 +226,7 @@ fn condition(out: &mut String, term: &Term, ports: PortSpelling<'_>) -> fmt::Res
         Format::Ipv6 => ipv6(out, value, mask)?,
         Format::TcpFlags => tcp_flags(out, value, mask)?,
         Format::CtState => ct_state(out, value, mask)?,
+        Format::TunFlags => out.push_str(if value & 1 == 1 { "+oam" } else { "-oam" }),
         Format::Port if is_whole => port(out, value, ports)?,
         _ if field == f::ETH_TYPE => padded(out, value, mask, (4, is_whole))?,
         _ if field == f::IPV6_LABEL => padded(out, value, mask, (5, is_whole))?,

@@ -13,7 +13,7 @@ use thalweg_pipeline::{
 };
 
 use super::fields::{needs_more, pieces_for_action, subfield};
-use super::matching::{ones, port_id, to_piece};
+use super::matching::{fits, ones, port_id, to_piece};
 use super::shape::Shape;
 use super::{learning, tracking};
 
@@ -139,6 +139,11 @@ impl Reader {
                 destination,
                 ..
             } => self.copy(*source, *destination)?,
+            Of::DeleteField { field, .. } => {
+                let number = pieces_for_action(*field)?[0].field;
+                let number = f::tunnel_option_of(number).unwrap_or_default();
+                write(&[(f::TUN_OPTIONS, 0, 1 << number)])
+            }
             Of::StackPush(source) => Action::Push(subfield(*source)?),
             Of::StackPop(destination) => Action::Pop(self.written(*destination)?),
             Of::Resubmit {
@@ -231,7 +236,8 @@ impl Reader {
             return Err(refuse(ErrorCode::OFPBAC_BAD_SET_ARGUMENT, what));
         }
         self.require(field)?;
-        let width = ones(field.width_bits());
+        fits(field, value)?;
+        let width = ones(field.width_bits().min(128));
         let mask = mask.map_or(width, |mask| mask.number() & width);
         let value = value.number() & mask;
         Ok(match field {

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use thalweg_openflow as of;
 use thalweg_openflow::{ErrorCode, Needs, Refusal, refuse};
-use thalweg_packet::FieldId;
 use thalweg_packet::standard as f;
+use thalweg_packet::{FieldId, TUNNEL_OPTIONS};
 use thalweg_pipeline::{Slice, Subfield};
 
 use super::shape::Shape;
@@ -36,12 +36,23 @@ type Row = (of::FieldId, Piece);
 /// The fields that are one run of bits; where several of OpenFlow's are the same bits, the
 /// first that the packet has is the one to print.
 #[rustfmt::skip]
-static ROWS: [Row; 60] = [
+static ROWS: [Row; 71] = [
     (of::FieldId::RECIRC_ID, piece(f::RECIRC_ID, 0, 0, 32)),
     (of::FieldId::CONJ_ID, piece(f::CONJ_ID, 0, 0, 32)),
     (of::FieldId::TUN_ID, piece(f::TUN_ID, 0, 0, 64)),
     (of::FieldId::TUN_SRC, piece(f::TUN_SRC, 0, 0, 32)),
     (of::FieldId::TUN_DST, piece(f::TUN_DST, 0, 0, 32)),
+    (of::FieldId::TUN_IPV6_SRC, piece(f::TUN_IPV6_SRC, 0, 0, 128)),
+    (of::FieldId::TUN_IPV6_DST, piece(f::TUN_IPV6_DST, 0, 0, 128)),
+    (of::FieldId::TUN_FLAGS, piece(f::TUN_FLAGS, 0, 0, 1)),
+    (of::FieldId::TUN_GBP_ID, piece(f::TUN_GBP_ID, 0, 0, 16)),
+    (of::FieldId::TUN_GBP_FLAGS, piece(f::TUN_GBP_FLAGS, 0, 0, 8)),
+    (of::FieldId::TUN_ERSPAN_IDX, piece(f::TUN_ERSPAN_IDX, 0, 0, 20)),
+    (of::FieldId::TUN_ERSPAN_VER, piece(f::TUN_ERSPAN_VER, 0, 0, 4)),
+    (of::FieldId::TUN_ERSPAN_DIR, piece(f::TUN_ERSPAN_DIR, 0, 0, 1)),
+    (of::FieldId::TUN_ERSPAN_HWID, piece(f::TUN_ERSPAN_HWID, 0, 0, 6)),
+    (of::FieldId::TUN_GTPU_FLAGS, piece(f::TUN_GTPU_FLAGS, 0, 0, 8)),
+    (of::FieldId::TUN_GTPU_MSGTYPE, piece(f::TUN_GTPU_MSGTYPE, 0, 0, 8)),
     (of::FieldId::CT_STATE, piece(f::CT_STATE, 0, 0, 8)),
     (of::FieldId::CT_ZONE, piece(f::CT_ZONE, 0, 0, 16)),
     (of::FieldId::CT_MARK, piece(f::CT_MARK, 0, 0, 32)),
@@ -117,8 +128,20 @@ static PIECES: LazyLock<HashMap<of::FieldId, Vec<Piece>>> = LazyLock::new(|| {
             pieces.insert(field, parts.collect());
         }
     }
+    for number in 0..TUNNEL_OPTIONS {
+        let option = option_field(number);
+        pieces.insert(
+            option,
+            vec![piece(f::tunnel_option_field(number), 0, 0, 128)],
+        );
+    }
     pieces
 });
+
+/// OpenFlow's field of a tunnel's option.
+fn option_field(number: u8) -> of::FieldId {
+    of::FieldId::TUN_METADATA0.after(number.into())
+}
 
 /// The pieces of a field, the lowest bits first; `None` if the pipeline lacks it.
 pub(super) fn pieces(field: of::FieldId) -> Option<&'static [Piece]> {
@@ -171,6 +194,9 @@ pub(super) fn name_of(field: FieldId, shape: &Shape) -> Option<(of::FieldId, Pie
     if f::REG0 <= field && field <= f::register_field(15) {
         let register = of::FieldId::named(&format!("reg{}", field.0 - f::REG0.0))?;
         return Some((register, piece(field, 0, 0, 32)));
+    }
+    if let Some(number) = f::tunnel_option_of(field) {
+        return Some((option_field(number), piece(field, 0, 0, 128)));
     }
     let named = || ROWS.iter().filter(move |row| row.1.field == field);
     let fits = |row: &&Row| shape.has(row.0.needs());

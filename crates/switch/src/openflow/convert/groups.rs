@@ -139,7 +139,7 @@ fn told_fields(fields: &[HashedField]) -> of::Match {
     let told = fields.iter().filter_map(|hashed| {
         let shape = Shape::with_header(hashed.only_with);
         let (field, piece) = name_of(hashed.field, &shape)?;
-        let bits = from_piece(hashed.mask, &piece) & ones(field.width_bits());
+        let bits = from_piece(hashed.mask, &piece) & ones(field.width_bits().min(128));
         Some(Condition {
             field,
             value: Value::from_number(bits, field.bytes()),

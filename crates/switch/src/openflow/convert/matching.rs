@@ -4,11 +4,14 @@ use thalweg_openflow as of;
 use thalweg_openflow::message::port::PortNumber;
 use thalweg_openflow::{Condition, ErrorCode, Refusal, Value, refuse};
 use thalweg_packet::standard as f;
-use thalweg_packet::{FieldId, PortId};
+use thalweg_packet::{FieldId, PortId, TUNNEL_OPTIONS};
 use thalweg_pipeline::{Match, Term};
 
 use super::fields::{Piece, name_of, pieces};
 use super::shape::Shape;
+
+/// Bytes of a tunnel's option that rules compare and write.
+const OPTION_BYTES: usize = 16;
 
 /// The pipeline's number of a port. Reserved numbers have 16 bits there, as in OpenFlow 1.0.
 pub(in crate::openflow) fn port_id(port: PortNumber) -> PortId {
@@ -47,6 +50,7 @@ pub(in crate::openflow) fn matching(asked: &of::Match) -> Result<Match, Refusal>
             // Wider fields have no pieces.
             None => ones(field.width_bits().min(128)),
         };
+        fits(*field, value)?;
         let value = value.number() & mask;
         if matches!(*field, of::FieldId::IN_PORT | of::FieldId::IN_PORT_OXM) {
             let number = match *field {
@@ -67,6 +71,25 @@ pub(in crate::openflow) fn matching(asked: &of::Match) -> Result<Match, Refusal>
         }
     }
     Ok(matching)
+}
+
+/// Refuses a value of a tunnel's option that is longer than the pipeline's fields.
+pub(super) fn fits(field: of::FieldId, value: &Value) -> Result<(), Refusal> {
+    let bytes = value.bytes();
+    let above = bytes.len().saturating_sub(OPTION_BYTES);
+    match bytes[..above].iter().all(|byte| *byte == 0) {
+        true => Ok(()),
+        false => {
+            let what = format!("this switch compares and writes {OPTION_BYTES} bytes of {field}");
+            Err(refuse(ErrorCode::OFPBMC_BAD_VALUE, what))
+        }
+    }
+}
+
+/// A value of a tunnel's option in as many words of 32 bits as it needs.
+pub(in crate::openflow) fn option_value(number: u128) -> Value {
+    let bits = (128 - number.leading_zeros()).max(1);
+    Value::from_number(number, bits.div_ceil(32) as usize * 4)
 }
 
 fn add(matching: &mut Match, field: FieldId, value: u128, mask: u128) -> Result<(), Refusal> {
@@ -101,13 +124,48 @@ pub(in crate::openflow) fn of_match(matching: &Match) -> of::Match {
         .terms()
         .iter()
         .filter_map(|term| condition(term, &shape))
+        .chain(present_options(matching))
         .collect();
     conditions.sort_by_key(|condition| condition.field);
     of::Match { conditions }
 }
 
+/// The options of a tunnel of which only the presence is compared.
+fn present_options(matching: &Match) -> impl Iterator<Item = Condition> + '_ {
+    let present = matching.term(f::TUN_OPTIONS).map_or(0, |term| term.value);
+    let numbers = (0..TUNNEL_OPTIONS).filter(move |number| present >> number & 1 == 1);
+    let fields = numbers.map(f::tunnel_option_field);
+    let fields = fields.filter(|field| matching.term(*field).is_none());
+    fields.filter_map(|field| {
+        Some(Condition {
+            field: name_of(field, &Shape::default())?.0,
+            value: option_value(0),
+            mask: Some(option_value(0)),
+        })
+    })
+}
+
+/// The condition on a tunnel's option: value and mask are equally long.
+fn option_condition(field: of::FieldId, term: &Term) -> Condition {
+    match term.mask {
+        u128::MAX => Condition {
+            field,
+            value: option_value(term.value),
+            mask: None,
+        },
+        mask => Condition {
+            field,
+            value: Value::from_number(term.value, option_value(mask).bytes().len()),
+            mask: Some(option_value(mask)),
+        },
+    }
+}
+
 fn condition(term: &Term, shape: &Shape) -> Option<Condition> {
     let (field, piece) = name_of(term.field, shape)?;
+    if field.is_variable() {
+        return Some(option_condition(field, term));
+    }
     let (bytes, width) = (field.bytes(), field.width_bits());
     if term.field == f::IN_PORT {
         let port = port_number(PortId(term.value as u32));

@@ -9,7 +9,7 @@ use thalweg_packet::standard as f;
 use thalweg_pipeline::{Action, Match, Output, Tracking, Write, Zone};
 
 use super::fields::{name_of, of_subfield};
-use super::matching::{from_piece, ones, port_number};
+use super::matching::{from_piece, ones, option_value, port_number};
 use super::shape::Shape;
 use super::{learning, tracking};
 
@@ -342,6 +342,14 @@ fn own_action(write: &Write, shape: &Shape) -> Option<of_action::Action> {
         f::IP_TTL if mask == ones(8) => Of::SetNwTtl(value as u8),
         f::MPLS_TTL if mask == ones(8) => Of::SetMplsTtl(value as u8),
         f::IP_DSCP if mask == ones(6) => Of::SetNwTos((value as u8) << 2),
+        f::TUN_OPTIONS if mask != 0 => {
+            let option = f::tunnel_option_field(mask.trailing_zeros() as u8);
+            let field = name_of(option, shape)?.0;
+            Of::DeleteField {
+                field,
+                bytes: field.bytes() as u8,
+            }
+        }
         _ => return None,
     })
 }
@@ -353,10 +361,14 @@ fn has_ports(shape: &Shape) -> bool {
 }
 
 fn set(field: of::FieldId, value: u128, mask: Option<u128>) -> of_action::Action {
+    let length = match field.is_variable() {
+        true => option_value(mask.unwrap_or(value)).bytes().len(),
+        false => field.bytes(),
+    };
     of_action::Action::SetField {
         field,
-        value: Value::from_number(value, field.bytes()),
-        mask: mask.map(|mask| Value::from_number(mask, field.bytes())),
+        value: Value::from_number(value, length),
+        mask: mask.map(|mask| Value::from_number(mask, length)),
         form: of_action::SetForm::SetField,
     }
 }

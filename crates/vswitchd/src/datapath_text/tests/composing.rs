@@ -8,7 +8,7 @@ use crate::datapath_text::{
 };
 
 fn whole_layout() -> Layout {
-    let all = (0..f::fields().len() as u16).map(FieldId).collect();
+    let all = f::all_but_options().collect();
     Layout::new(std::sync::Arc::new(f::fields()), &all).expect("all fields fit")
 }
 
