@@ -31,11 +31,14 @@ pub enum DropReason {
     Fault,
     /// The port was told to carry nothing in this direction ([`Block`](crate::Block)).
     Blocked,
+    /// The packet does not fit the tunnel, or no tunnel takes it; the
+    /// [`TunnelHub`](crate::TunnelHub) counts why.
+    Tunnel,
 }
 
 impl DropReason {
     /// Every reason, in declaration order.
-    pub const ALL: [DropReason; 12] = [
+    pub const ALL: [DropReason; 13] = [
         DropReason::TooShort,
         DropReason::TooLong,
         DropReason::QueueFull,
@@ -48,6 +51,7 @@ impl DropReason {
         DropReason::NoOutput,
         DropReason::Fault,
         DropReason::Blocked,
+        DropReason::Tunnel,
     ];
 
     /// The reason's name in metrics and `--json`: words joined by underscores.
@@ -65,6 +69,7 @@ impl DropReason {
             DropReason::NoOutput => "no_output",
             DropReason::Fault => "fault",
             DropReason::Blocked => "blocked",
+            DropReason::Tunnel => "tunnel",
         }
     }
 }
@@ -159,10 +164,10 @@ mod tests {
             assert_eq!(reason as usize, index);
             drops.add(reason, index as u64);
         }
-        assert_eq!(drops.total(), (0..12).sum());
+        assert_eq!(drops.total(), (0..13).sum());
         assert_eq!(
             drops.iter().count(),
-            11,
+            12,
             "a reason that did not occur is not listed"
         );
         let mut names: Vec<_> = DropReason::ALL.map(DropReason::name).into();

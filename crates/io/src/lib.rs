@@ -29,6 +29,8 @@
 //! | [`CapturePort`] | reads one capture file, writes another |
 //! | [`TapPort`] | a Linux tap interface |
 //! | [`AfPacketPort`] | an existing Linux interface; [`ReceiveMethod`] says how it receives |
+//! | [`TunnelDevice`] | a tunnel to other hosts; all of a switch share a [`TunnelHub`] |
+//! | [`UnderlayPort`] | a port wrapper that also carries outer packets of native tunnels |
 //! | [`FaultPort`] | a port wrapper that loses, repeats, damages, cuts and swaps packets |
 //! | [`BlockPort`] | a port wrapper that can be told to receive or send nothing |
 //! | [`TracePort`] | a port wrapper that writes all packets to captures |
@@ -65,6 +67,7 @@ mod port;
 mod sys;
 mod tap;
 mod trace;
+mod tunnel;
 
 pub use af_packet::{AfPacketPort, ReceiveMethod};
 pub use block::{Block, BlockPort};
@@ -79,3 +82,7 @@ pub use memory::{CyclePort, MemoryHandle, MemoryPort, NullPort};
 pub use port::{BURST, Port, PortStatus};
 pub use tap::TapPort;
 pub use trace::TracePort;
+pub use tunnel::{
+    SENDERS, TunnelCause, TunnelDevice, TunnelDeviceSettings, TunnelHub, TunnelOpenError,
+    TunnelWay, Underlay, UnderlayPort,
+};

@@ -11,6 +11,7 @@
 //!    lives. It is read only while the kernel has handed it over: see `receive_ring.rs`.
 
 mod claim;
+mod datagram;
 mod interface;
 mod messages;
 mod packet_socket;
@@ -22,6 +23,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 pub(crate) use claim::{Claim, ClaimError};
+pub(crate) use datagram::{Carrier, Datagram, DatagramSocket, Departure, IpFamily};
 pub(crate) use interface::{Interface, Link};
 pub(crate) use messages::Overflow;
 pub(crate) use packet_socket::{LONGEST_FRAME_BYTES, PacketSocket};
@@ -29,10 +31,10 @@ pub(crate) use receive_ring::ReceiveRing;
 pub(crate) use received::{Offload, Received, VIRTIO_HEADER_BYTES, VlanTag};
 pub(crate) use tap::{has_interface, open_tap};
 
-fn socket(domain: i32, kind: i32) -> io::Result<OwnedFd> {
+fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: takes no address.
-    let descriptor = unsafe { libc::socket(domain, kind | flags, 0) };
+    let descriptor = unsafe { libc::socket(domain, kind | flags, protocol) };
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }

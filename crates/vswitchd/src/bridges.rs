@@ -20,6 +20,7 @@ mod mirrors;
 mod mtu;
 mod report;
 mod serve;
+mod tunnels;
 mod unsupported;
 mod vlans;
 mod wanted;
@@ -28,9 +29,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use thalweg_control::openflow::{ControllerStatus, OpenFlowServer};
+use thalweg_io::TunnelHub;
 use thalweg_ovsdb::Uuid;
-use thalweg_packet::PortId;
 use thalweg_packet::wire::MacAddress;
+use thalweg_packet::{Instant, PortId};
 use thalweg_pipeline::{BridgeId, Mirrors, PortVlans};
 
 pub(crate) use device::{DeviceKind, Dummies};
@@ -85,6 +87,8 @@ pub(crate) struct Interface {
     pub(crate) peer: Option<PortId>,
     /// Why it has no device.
     pub(crate) error: Option<String>,
+    /// What is worth a warning about it.
+    warnings: Vec<String>,
 }
 
 /// All bridges.
@@ -92,6 +96,8 @@ pub(crate) struct Interface {
 pub(crate) struct Bridges {
     pub(crate) by_name: BTreeMap<String, Bridge>,
     pub(crate) dummies: Dummies,
+    /// What all tunnels share.
+    pub(crate) tunnels: TunnelHub,
     devices: Devices,
     numbers: DatapathNumbers,
     /// Where sockets of bridges are.
@@ -103,10 +109,12 @@ pub(crate) struct Bridges {
 impl Bridges {
     /// None yet; sockets will be in `run_folder`.
     pub(crate) fn new(dummies: Dummies, run_folder: PathBuf) -> Bridges {
+        let tunnels = TunnelHub::new();
         Bridges {
             by_name: BTreeMap::new(),
             dummies,
-            devices: Devices::new(run_folder.clone()),
+            devices: Devices::new(run_folder.clone(), tunnels.clone()),
+            tunnels,
             numbers: DatapathNumbers::default(),
             run_folder,
             frozen_traces: FrozenTraces::default(),
@@ -137,6 +145,11 @@ impl Bridges {
         let id = BridgeId::of_port(port);
         let found = self.by_name.iter().find(|(_, bridge)| bridge.id == id);
         found.map(|(name, bridge)| (name.as_str(), bridge))
+    }
+
+    /// Forgets neighbours that were silent for long.
+    pub(crate) fn tend_tunnels(&self, now: Instant) {
+        self.tunnels.underlay().neighbors.expire(now);
     }
 
     /// How the controllers of all bridges are.

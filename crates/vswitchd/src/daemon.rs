@@ -229,6 +229,7 @@ impl Daemon {
         self.log_flushes();
         self.log_flows_in_time();
         self.tend_dummies();
+        self.bridges.tend_tunnels(self.switch.now());
         self.follow_database();
     }
 

@@ -18,7 +18,7 @@ const TABLE: [(&str, &[&str]); 25] = [
     ("openflow", &[]),
     ("ovsdb", &[]),
     ("classifier", &["packet"]),
-    ("io", &["packet"]),
+    ("io", &["tunnel"]),
     ("v2p", &["packet"]),
     ("conntrack", &["packet"]),
     ("tunnel", &["packet"]),

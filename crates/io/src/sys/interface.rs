@@ -39,7 +39,7 @@ impl Interface {
 
     /// Finds the interface called `name`.
     pub(crate) fn find(name: &str) -> io::Result<Interface> {
-        let control = socket(libc::AF_INET, libc::SOCK_DGRAM)?;
+        let control = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
         let mut request = named(name);
         ask(&control, libc::SIOCGIFINDEX, &mut request)?;
         // SAFETY: the call above has set this field, and all fields are plain data (1).

@@ -33,6 +33,11 @@ impl Overflow {
     pub(crate) fn behind(&self, index: usize) -> &[u8] {
         &self.0[index * LONGEST_FRAME_BYTES..][..LONGEST_FRAME_BYTES]
     }
+
+    /// The room behind each packet of a burst.
+    pub(super) fn parts(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        self.0.chunks_exact_mut(LONGEST_FRAME_BYTES)
+    }
 }
 
 impl PacketSocket {
@@ -53,9 +58,8 @@ impl PacketSocket {
         let mut controls = [Control([0; CONTROL_BYTES]); BURST];
 
         let count = packets.len().min(BURST);
-        let overflows = overflow.0.chunks_exact_mut(LONGEST_FRAME_BYTES);
-        for (index, (packet, overflow)) in packets.iter_mut().zip(overflows).enumerate().take(count)
-        {
+        let parts = packets.iter_mut().zip(overflow.parts());
+        for (index, (packet, overflow)) in parts.enumerate().take(count) {
             vectors[index] = [
                 vector(&mut headers[index]),
                 vector(packet.receive_area()),

@@ -28,7 +28,7 @@ impl PacketSocket {
     /// Creates a socket that receives nothing yet.
     pub(crate) fn new() -> io::Result<PacketSocket> {
         // Without a protocol the socket receives nothing until it is bound to its interface.
-        let descriptor = socket(libc::AF_PACKET, libc::SOCK_RAW)?;
+        let descriptor = socket(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
         let yes: libc::c_int = 1;
         for option in [libc::PACKET_VNET_HDR, libc::PACKET_AUXDATA] {
             set_option(&descriptor, libc::SOL_PACKET, option, &yes)?;

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::AsFd;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -42,6 +42,14 @@ impl Namespace {
     /// Runs `ip` with these arguments inside, and returns its output.
     pub(crate) fn ip(&self, arguments: &[&str]) -> String {
         run(&[&["-n", &self.name], arguments].concat())
+    }
+
+    /// Starts a program inside, without its output.
+    pub(crate) fn spawn(&self, program: &str, arguments: &[&str]) -> Child {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name, program]);
+        command.args(arguments).stdout(Stdio::null());
+        command.spawn().expect(NEEDED)
     }
 
     /// Calls `action` on a thread inside.

@@ -3,6 +3,7 @@
 mod offload;
 mod packet_socket;
 mod tap;
+mod tunnel;
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;

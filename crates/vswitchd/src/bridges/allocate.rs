@@ -44,14 +44,18 @@ impl Bridge {
 
 /// Numbers of ports in datapaths; all bridges of a type share one.
 #[derive(Debug, Default)]
-pub(super) struct DatapathNumbers(BTreeMap<String, BTreeSet<u32>>);
+pub(super) struct DatapathNumbers {
+    taken: BTreeMap<String, BTreeSet<u32>>,
+    /// By datapath and number: the name that shares it, and how many do.
+    shared: BTreeMap<(String, u32), (String, usize)>,
+}
 
 impl DatapathNumbers {
     /// Takes a number for a port. In a datapath of dummies it comes from the port's name, so
     /// that tests can tell it: `p3` is 3 and `br1` is 101 (`choose_port` in Open vSwitch).
     pub(super) fn take(&mut self, datapath_type: &str, has_dummies: bool, name: &str) -> u32 {
         let (kind, _) = datapath_of(datapath_type);
-        let taken = self.0.entry(kind.to_owned()).or_default();
+        let taken = self.taken.entry(kind.to_owned()).or_default();
         let from_name = || {
             let start = if name.starts_with("br") {
                 BRIDGES_FROM
@@ -79,13 +83,44 @@ impl DatapathNumbers {
     /// Takes this number, if it is free.
     pub(super) fn take_this(&mut self, datapath_type: &str, number: u32) -> bool {
         let (kind, _) = datapath_of(datapath_type);
-        self.0.entry(kind.to_owned()).or_default().insert(number)
+        self.taken
+            .entry(kind.to_owned())
+            .or_default()
+            .insert(number)
+    }
+
+    /// Takes a number for all ports with a name: the same for each.
+    pub(super) fn take_shared(
+        &mut self,
+        datapath_type: &str,
+        has_dummies: bool,
+        name: &str,
+    ) -> u32 {
+        let (kind, _) = datapath_of(datapath_type);
+        let mut shared = self.shared.iter_mut();
+        let found = shared.find(|((of, _), (known, _))| of == kind && known == name);
+        if let Some(((_, number), (_, count))) = found {
+            *count += 1;
+            return *number;
+        }
+        let number = self.take(datapath_type, has_dummies, name);
+        self.shared
+            .insert((kind.to_owned(), number), (name.to_owned(), 1));
+        number
     }
 
     /// Gives a number back.
     pub(super) fn give_back(&mut self, datapath_type: &str, number: u32) {
         let (kind, _) = datapath_of(datapath_type);
-        if let Some(taken) = self.0.get_mut(kind) {
+        let key = (kind.to_owned(), number);
+        if let Some((_, count)) = self.shared.get_mut(&key) {
+            *count -= 1;
+            if *count > 0 {
+                return;
+            }
+            self.shared.remove(&key);
+        }
+        if let Some(taken) = self.taken.get_mut(kind) {
             taken.remove(&number);
         }
     }
@@ -114,5 +149,13 @@ mod tests {
             2,
             "both are one datapath"
         );
+        assert_eq!(numbers.take_shared("dummy", true, "vxlan_sys_4789"), 4_789);
+        assert_eq!(numbers.take_shared("dummy", true, "gre_sys"), 5);
+        assert_eq!(numbers.take_shared("dummy", true, "gre_sys"), 5);
+        assert_eq!(numbers.take_shared("", false, "gre_sys"), 3);
+        numbers.give_back("dummy", 5);
+        assert_eq!(numbers.take("dummy", true, "p"), 6, "one shares it still");
+        numbers.give_back("dummy", 5);
+        assert_eq!(numbers.take("dummy", true, "p"), 5);
     }
 }

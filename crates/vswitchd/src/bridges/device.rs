@@ -5,13 +5,16 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use thalweg_io::{
-    CaptureWriter, DummyEnd, DummyHandle, DummyPort, Port, PortConfig, PortKind, TracePort, open,
+    CaptureWriter, DummyEnd, DummyHandle, DummyPort, Port, PortConfig, PortKind, TracePort,
+    TunnelDevice, TunnelHub, UnderlayPort, open,
 };
 use thalweg_packet::PortId;
 use thalweg_packet::wire::MacAddress;
 use thalweg_switch::SwitchPort;
+use thalweg_tunnel::{TunnelPort, TunnelType};
 
-use super::wanted::WantedInterface;
+use super::follow::random_mac;
+use super::wanted::{LOCAL, WantedInterface};
 
 /// Of an interface's flags: an administrator set it up (netdevice(7)).
 const IFF_UP: u32 = 1;
@@ -56,6 +59,7 @@ pub(crate) enum DeviceKind {
     /// An interface that the switch makes.
     Tap,
     Patch,
+    Tunnel(TunnelType),
 }
 
 impl DeviceKind {
@@ -79,9 +83,13 @@ impl DeviceKind {
             "system" => Ok(DeviceKind::Socket),
             "tap" if dummies == Dummies::All => Ok(DeviceKind::Dummy),
             "internal" | "tap" => Ok(DeviceKind::Tap),
-            "vxlan" | "gre" | "geneve" | "gtpu" | "bareudp" | "erspan" | "ip6erspan" | "ip6gre"
-            | "lisp" | "stt" | "srv6" => Err(format!("tunnels ({kind}) are not supported yet")),
-            other => Err(format!("could not create netdev of unknown type {other}")),
+            "bareudp" | "lisp" | "stt" | "srv6" => {
+                Err(format!("tunnels ({kind}) are not supported yet"))
+            }
+            other => match TunnelType::from_name(other) {
+                Some(tunnel_type) => Ok(DeviceKind::Tunnel(tunnel_type)),
+                None => Err(format!("could not create netdev of unknown type {other}")),
+            },
         }
     }
 
@@ -94,6 +102,7 @@ impl DeviceKind {
             DeviceKind::Socket => "system",
             DeviceKind::Tap => "tap",
             DeviceKind::Patch => "patch",
+            DeviceKind::Tunnel(tunnel_type) => tunnel_type.name(),
         }
     }
 
@@ -115,20 +124,23 @@ pub(crate) struct Device {
     pub(crate) is_up: bool,
     /// What feeds it, if it is a dummy.
     pub(crate) dummy: Option<DummyHandle>,
+    /// Its configuration, if it is a tunnel.
+    pub(crate) tunnel: Option<TunnelPort>,
 }
 
 impl Device {
     /// The number of the interface in the machine; a dummy has none.
     pub(crate) fn interface_index(&self, name: &str) -> Option<i64> {
-        match self.dummy {
-            Some(_) => Some(0),
-            None => interface_fact(name, "ifindex"),
+        match (&self.dummy, &self.tunnel) {
+            (Some(_), _) => Some(0),
+            (None, Some(_)) => None,
+            (None, None) => interface_fact(name, "ifindex"),
         }
     }
 
     /// Whether an administrator set it up; `None` if that cannot be read.
     pub(crate) fn is_set_up(&self, name: &str) -> Option<bool> {
-        if self.dummy.is_some() {
+        if self.dummy.is_some() || self.tunnel.is_some() {
             return Some(self.is_up);
         }
         let flags: String = interface_fact(name, "flags")?;
@@ -144,11 +156,14 @@ pub(crate) struct Devices {
     pub(crate) folder: PathBuf,
     /// The last four bytes of the next dummy's address.
     next_dummy: u32,
+    /// What carries native tunnels.
+    pub(super) hub: TunnelHub,
 }
 
 impl Devices {
-    pub(crate) fn new(folder: PathBuf) -> Devices {
+    pub(crate) fn new(folder: PathBuf, hub: TunnelHub) -> Devices {
         Devices {
+            hub,
             folder,
             next_dummy: 0xaa55_0000,
         }
@@ -185,6 +200,7 @@ impl Devices {
             mtu: interface_fact(&wanted.name, "mtu").unwrap_or(0),
             is_up: true,
             dummy: None,
+            tunnel: None,
         };
         Ok((device, SwitchPort::new(number, port)))
     }
@@ -205,9 +221,15 @@ impl Devices {
             mtu: wanted.mtu.unwrap_or(DUMMY_MTU),
             is_up: true,
             dummy: Some(handle),
+            tunnel: None,
         };
         let port = self.with_captures(port, &wanted.options);
-        let port = port.map_err(|error| error.to_string())?;
+        let mut port = port.map_err(|error| error.to_string())?;
+        if wanted.ofport == Some(LOCAL) {
+            let who = (number, &wanted.name[..], device.mac);
+            let carrier = UnderlayPort::open(&self.hub, who, port);
+            port = Box::new(carrier.map_err(|error| error.to_string())?);
+        }
         Ok((device, SwitchPort::new(number, port)))
     }
 
@@ -245,6 +267,22 @@ impl Devices {
             _ => Box::new(TracePort::new(port, received, sent)),
         })
     }
+}
+
+/// A tunnel's device, open.
+pub(super) fn tunnel_device(
+    wanted: &WantedInterface,
+    port: TunnelPort,
+    (number, device): (PortId, TunnelDevice),
+) -> (Device, SwitchPort) {
+    let told = Device {
+        mac: wanted.mac.unwrap_or(random_mac(&wanted.row)),
+        mtu: 0,
+        is_up: true,
+        dummy: None,
+        tunnel: Some(port),
+    };
+    (told, SwitchPort::new(number, Box::new(device)))
 }
 
 /// What the kernel says of an interface of the machine.

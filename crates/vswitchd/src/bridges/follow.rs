@@ -10,12 +10,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use thalweg_ovsdb::Row;
 use thalweg_packet::PortId;
 use thalweg_packet::wire::MacAddress;
 use thalweg_pipeline::{Change, Mirrors, Operation, PortVlans};
-use thalweg_switch::{PortDevice, PortIdentity, Switch};
+use thalweg_switch::{PortDevice, PortIdentity, Switch, SwitchError};
 
 use super::serve::tables;
+use super::tunnels::TunnelPlace;
 use super::wanted::{WantedBridge, WantedInterface};
 use super::{Bridge, Bridges, DeviceKind, Interface, LOCAL, datapath_of, vlans};
 
@@ -56,6 +58,7 @@ impl Bridges {
                 }
             }
         }
+        complaints.extend(self.warnings());
         self.join_patches(switch);
         complaints.extend(self.set_vlans(wanted, switch).err());
         complaints.extend(self.set_mirrors(wanted, switch));
@@ -123,18 +126,25 @@ impl Bridges {
     fn remove_bridge(&mut self, name: &str, switch: &mut Switch) {
         if let Some(mut bridge) = self.by_name.remove(name) {
             bridge.stop_server(switch);
+            self.tunnels.underlay().forget(name);
             switch.remove_bridge(bridge.id);
         }
     }
 
     /// Removes an interface; returns its number, if it had one.
-    fn remove_interface(&mut self, bridge: &str, name: &str, switch: &mut Switch) -> Option<u16> {
+    pub(super) fn remove_interface(
+        &mut self,
+        bridge: &str,
+        name: &str,
+        switch: &mut Switch,
+    ) -> Option<u16> {
         let bridge = self.by_name.get_mut(bridge)?;
         let interface = bridge.interfaces.remove(name)?;
         if let Some(number) = interface.datapath_number {
             self.numbers.give_back(&bridge.datapath_type, number);
         }
         let number = interface.number?;
+        self.tunnels.underlay().neighbors.flush_bridge(name);
         switch.forget_stations_elsewhere(bridge.id.port(number));
         match interface.kind {
             Some(DeviceKind::Patch) => switch.remove_patch(bridge.id.port(number)),
@@ -184,7 +194,7 @@ impl Bridges {
 
     fn add_bridge(&mut self, wanted: &WantedBridge) -> Result<(), String> {
         let id = self.free_bridge().ok_or("there are too many bridges")?;
-        let default_mac = random_mac(wanted);
+        let default_mac = random_mac(&wanted.row);
         let bridge = Bridge {
             id,
             uuid: wanted.row.uuid,
@@ -209,30 +219,27 @@ impl Bridges {
     /// over what is wanted.
     fn add_interface(
         &mut self,
-        bridge: &str,
+        bridge_name: &str,
         wanted: &WantedInterface,
         switch: &mut Switch,
     ) -> Result<Option<u16>, String> {
         let dummies = self.dummies;
-        let Some(bridge) = self.by_name.get_mut(bridge) else {
+        let Some(bridge) = self.by_name.get_mut(bridge_name) else {
             return Ok(None);
         };
         if let Some(interface) = bridge.interfaces.get_mut(&wanted.name) {
-            interface.wanted = wanted.clone();
+            let before = std::mem::replace(&mut interface.wanted, wanted.clone());
             if interface.number.is_some() {
-                return Ok(None);
+                let is_same = before.options == wanted.options;
+                return match interface.kind {
+                    Some(DeviceKind::Tunnel(_)) if !is_same => {
+                        self.reconfigure_tunnel(bridge_name, wanted, switch)
+                    }
+                    _ => Ok(None),
+                };
             }
         }
-        let mut interface = Interface {
-            wanted: wanted.clone(),
-            kind: None,
-            number: None,
-            datapath_number: None,
-            device: None,
-            vlans: PortVlans::default(),
-            peer: None,
-            error: None,
-        };
+        let mut interface = Interface::without_device(wanted);
         let has_dummies = dummies.has_datapath(&bridge.datapath_type);
         let kind = DeviceKind::of(dummies, &bridge.datapath_type, &wanted.kind);
         let added = kind.and_then(|kind| {
@@ -240,27 +247,42 @@ impl Bridges {
             let number = bridge.free_number(wanted.ofport);
             let number = number.ok_or("no port number is left")?;
             let port = bridge.port(number);
-            if kind == DeviceKind::Patch {
-                switch.set_port_identity(port, identity(&wanted.name, kind, None));
-                switch
-                    .add_patch(port, None)
-                    .map_err(|error| error.to_string())?;
-            } else {
-                let (device, attached) = self.devices.open(kind, wanted, port)?;
-                let identity = identity(&wanted.name, kind, Some(device.mac));
-                switch.set_port_identity(port, identity);
-                switch.attach(attached).map_err(|error| error.to_string())?;
-                let kind = &bridge.datapath_type;
-                let number = self.numbers.take(kind, has_dummies, &wanted.name);
-                interface.datapath_number = Some(number);
-                interface.device = Some(device);
+            let opened = match kind {
+                DeviceKind::Patch => None,
+                DeviceKind::Tunnel(tunnel_type) => {
+                    let mut place = TunnelPlace {
+                        hub: &self.tunnels,
+                        numbers: &mut self.numbers,
+                        datapath_type: &bridge.datapath_type,
+                        has_dummies,
+                        number: port,
+                    };
+                    Some(place.open(tunnel_type, &mut interface)?)
+                }
+                _ => {
+                    let (device, attached) = self.devices.open(kind, wanted, port)?;
+                    let datapath = &bridge.datapath_type;
+                    let number = self.numbers.take(datapath, has_dummies, &wanted.name);
+                    Some((device, attached, number))
+                }
+            };
+            let mac = opened.as_ref().map(|(device, ..)| device.mac);
+            switch.set_port_identity(port, identity(&wanted.name, kind, mac));
+            let failed = |error: SwitchError| error.to_string();
+            match opened {
+                None => switch.add_patch(port, None).map_err(failed)?,
+                Some((device, attached, number)) => {
+                    switch.attach(attached).map_err(failed)?;
+                    interface.datapath_number = Some(number);
+                    interface.device = Some(device);
+                }
             }
             interface.number = Some(number);
             Ok(Some(number))
         });
         interface.error = added.as_ref().err().cloned();
         bridge.interfaces.insert(wanted.name.clone(), interface);
-        added.map_err(|error| format!("{}: {error}", wanted.name))
+        added.map_err(|error| about(&wanted.name, error))
     }
 
     /// Sets what ports do with VLANs, and bridges with what is for the link only, in one change.
@@ -362,7 +384,9 @@ impl Bridges {
             return;
         };
         let others = bridge.interfaces.values().filter(|interface| {
-            interface.number != Some(LOCAL) && interface.wanted.kind != "internal"
+            interface.number != Some(LOCAL)
+                && interface.wanted.kind != "internal"
+                && !matches!(interface.kind, Some(DeviceKind::Tunnel(_)))
         });
         let lowest = others
             .filter_map(|interface| interface.device.as_ref())
@@ -376,8 +400,18 @@ impl Bridges {
             && device.mac != mac
         {
             device.mac = mac;
+            self.tunnels.underlay().set_mac(&wanted.name, mac);
             switch.set_port_identity(local, identity(&wanted.name, kind, Some(mac)));
         }
+    }
+}
+
+/// An error about an interface; some texts name it already.
+pub(super) fn about(name: &str, error: String) -> String {
+    let prefix = format!("{name}: ");
+    match error.starts_with(&prefix) {
+        true => error,
+        false => prefix + &error,
     }
 }
 
@@ -426,6 +460,20 @@ impl Bridge {
 }
 
 impl Interface {
+    pub(super) fn without_device(wanted: &WantedInterface) -> Interface {
+        Interface {
+            wanted: wanted.clone(),
+            kind: None,
+            number: None,
+            datapath_number: None,
+            device: None,
+            vlans: PortVlans::default(),
+            peer: None,
+            error: None,
+            warnings: Vec::new(),
+        }
+    }
+
     fn is_patch(&self) -> bool {
         self.kind == Some(DeviceKind::Patch)
     }
@@ -442,10 +490,10 @@ impl Interface {
     }
 }
 
-/// An address of a bridge without interfaces: local, and as the bridge's row in the database,
-/// so that it stays when the daemon starts again.
-fn random_mac(wanted: &WantedBridge) -> MacAddress {
-    let bytes = wanted.row.uuid.as_bytes();
+/// An address of what has none: local, and as its row in the database, so that it stays when the
+/// daemon starts again.
+pub(super) fn random_mac(row: &Row) -> MacAddress {
+    let bytes = row.uuid.as_bytes();
     let [a, b, c, d, e, f] = [0, 1, 2, 3, 4, 5].map(|index| bytes[index]);
     MacAddress([a & 0xfc | 0x02, b, c, d, e, f & 0xf0])
 }

@@ -52,7 +52,10 @@ impl Interface {
 
     fn set_mtu(&mut self, mtu: u32) -> Result<(), String> {
         let name = &self.wanted.name;
-        let Some(device) = self.device.as_mut().filter(|device| device.mtu != mtu) else {
+        let device = self.device.as_mut();
+        // A tunnel has no MTU.
+        let device = device.filter(|device| device.mtu != mtu && device.tunnel.is_none());
+        let Some(device) = device else {
             return Ok(());
         };
         if device.dummy.is_none() {

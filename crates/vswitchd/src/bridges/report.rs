@@ -17,7 +17,19 @@ use thalweg_switch::{PortTotals, Switch, Totals};
 use super::{Bridge, Bridges, DeviceKind, Dummies, Interface};
 
 /// Types of interfaces that exist with and without dummies.
-const TYPES: [&str; 4] = ["internal", "patch", "system", "tap"];
+const TYPES: [&str; 11] = [
+    "erspan",
+    "geneve",
+    "gre",
+    "gtpu",
+    "internal",
+    "ip6erspan",
+    "ip6gre",
+    "patch",
+    "system",
+    "tap",
+    "vxlan",
+];
 const DUMMY_TYPES: [&str; 3] = ["dummy", "dummy-internal", "dummy-pmd"];
 
 /// What [`Bridges::report`] tells.
@@ -175,7 +187,7 @@ impl Interface {
     /// Whether it can carry packets. The switch hears of a dummy later than the one who set it.
     fn has_link(&self, switch: &Switch, port: PortId) -> bool {
         match (self.kind, &self.device) {
-            (Some(DeviceKind::Patch), _) => true,
+            (Some(DeviceKind::Patch | DeviceKind::Tunnel(_)), _) => true,
             (Some(kind), Some(device)) if kind.is_dummy() => device.is_up,
             _ => switch.has_link(port),
         }

@@ -10,6 +10,7 @@ mod own;
 mod process;
 mod stations;
 mod trace;
+mod tunnels;
 mod upcalls;
 
 use super::Daemon;
@@ -23,7 +24,7 @@ type Handler = fn(&mut Daemon, &[String]) -> Result<String, String>;
 type Entry = (ControlCommand, Handler);
 
 /// All commands but those of the log.
-const TABLES: [&[Entry]; 11] = [
+const TABLES: [&[Entry]; 12] = [
     connections::COMMANDS,
     coverage::COMMANDS,
     datapath::COMMANDS,
@@ -34,6 +35,7 @@ const TABLES: [&[Entry]; 11] = [
     process::COMMANDS,
     stations::COMMANDS,
     trace::COMMANDS,
+    tunnels::COMMANDS,
     upcalls::COMMANDS,
 ];
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use thalweg_tunnel::{TunnelListener, TunnelPort};
+
 use super::Entry;
 use crate::bridges::{Bridge, DeviceKind, datapath_of};
 use crate::daemon::Daemon;
@@ -70,7 +72,10 @@ fn show_ports(bridge: &Bridge, text: &mut String) {
             continue;
         };
         let options = &interface.wanted.options;
+        let tunnel = interface.device.as_ref();
+        let tunnel = tunnel.and_then(|device| device.tunnel.as_ref());
         let detail = match (kind, options.get("peer")) {
+            (DeviceKind::Tunnel(_), _) => tunnel.map(options_text).unwrap_or_default(),
             (DeviceKind::Patch, Some(peer)) => format!(": peer={peer}"),
             (DeviceKind::DummyPmd, _) => {
                 let queues = |name: &str| {
@@ -90,6 +95,13 @@ fn show_ports(bridge: &Bridge, text: &mut String) {
         let kind = kind.name();
         let _ = writeln!(text, "    {name} {number}/{in_datapath}: ({kind}{detail})");
     }
+}
+
+/// The options of a tunnel, behind its type.
+fn options_text(port: &TunnelPort) -> String {
+    let text = port.to_string();
+    let options = text.strip_prefix(port.tunnel_type.name());
+    options.unwrap_or(&text).to_owned()
 }
 
 /// Whether a datapath has a name, as `ovs-dpctl` takes it: with or without its type.
@@ -127,7 +139,10 @@ fn show_datapath(daemon: &mut Daemon, names: &[String]) -> Result<String, String
             let is_meant = datapath_of(&bridge.datapath_type).0 == kind;
             for (name, interface) in bridge.interfaces.iter().filter(|_| is_meant) {
                 if let (Some(number), Some(kind)) = (interface.datapath_number, interface.kind) {
-                    ports.insert(number, (name.clone(), kind.name()));
+                    let tunnel = interface.device.as_ref();
+                    let tunnel = tunnel.and_then(|device| device.tunnel.as_ref());
+                    let listener = tunnel.map(|port| TunnelListener::of(port).to_string());
+                    ports.insert(number, (listener.unwrap_or(name.clone()), kind.name()));
                 }
             }
         }

@@ -54,14 +54,19 @@ fn receive(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> 
         }
     }
     let start = Instant::now();
-    while handle.waiting() > 0 {
+    let mut is_waiting = true;
+    while is_waiting {
         if start.elapsed() >= PATIENCE {
             return Err(format!("{name}: packets wait in the receive queue still"));
         }
         daemon.hurry();
         std::thread::yield_now();
+        if handle.waiting() == 0 {
+            // What a worker was forwarding may have come out of a tunnel, or gone into one.
+            daemon.switch.meet_workers();
+            is_waiting = daemon.bridges.tunnels.waiting() > 0;
+        }
     }
-    daemon.switch.meet_workers();
     daemon.hurry();
     daemon.meet_servers();
     Ok(String::new())
