@@ -242,6 +242,9 @@ impl Run {
         self.note(&format!("{time} ms pass"));
         self.sides.iter_mut().for_each(|side| side.warp(time));
         self.talks.iter_mut().for_each(Talk::grow_old);
+        if self.rules.choices.has_any() {
+            self.sides.iter_mut().for_each(Side::forget);
+        }
         self.collect();
     }
 

@@ -147,6 +147,11 @@ impl Side {
         count.expect("it counts").trim().parse().expect("a number")
     }
 
+    /// Forgets what ends have seen: another connection may have it now.
+    pub(crate) fn forget(&mut self) {
+        self.seen.clear();
+    }
+
     /// Lets time pass.
     pub(crate) fn warp(&mut self, milliseconds: u32) {
         self.switch
