@@ -205,11 +205,23 @@ impl Tracker {
         None
     }
 
-    /// Adds a connection that another has announced; false if too many are expected.
+    /// Adds a connection that another has announced; false if too many are expected, or if
+    /// another has announced the same and it has not begun.
     ///
     /// It counts while its parent, a connection with a protocol of announcements, is in the
     /// table. Packets of such connections add their own.
     pub fn expect(&self, expectation: Expectation, now: Instant) -> bool {
+        if let Some(other) = self.expectations.find(&expectation.tuple, now)
+            && self.find_original(other.parent, now).is_none()
+        {
+            self.expectations.remove_of(&other.parent);
+        }
+        self.add_expectation(expectation, now)
+    }
+
+    /// As [`Tracker::expect`], while the parent's shard is locked: a connection whose time is over
+    /// counts until it is collected.
+    pub(super) fn add_expectation(&self, expectation: Expectation, now: Instant) -> bool {
         let is_added = self.expectations.add(expectation, now);
         self.tally.count(match is_added {
             true => Event::Expected,
