@@ -194,6 +194,13 @@ impl Reference {
         found.map(|announced| announced.expectation)
     }
 
+    /// Notes that a connection has begun by an expectation.
+    fn use_up(&mut self, used: Option<Expectation>) {
+        for announced in &mut self.announced {
+            announced.is_used |= used == Some(announced.expectation);
+        }
+    }
+
     /// Expects what a connection announced; false if it is another's. The source port is 0.
     pub(crate) fn announce(&mut self, expectation: Expectation, now: Instant) -> bool {
         self.forget(now);
@@ -373,9 +380,7 @@ impl Reference {
             }
             return;
         };
-        for announced in &mut self.announced {
-            announced.is_used |= expectation.is_some_and(|used| used == announced.expectation);
-        }
+        self.use_up(expectation);
         let (progress, timeout) = match reading.segment {
             Some(segment) => (Progress::Tcp(Peers::new(&segment)), Timeout::TcpSynSent),
             None if tuple.is_icmp() => (Progress::Icmp(false), Timeout::IcmpFirst),

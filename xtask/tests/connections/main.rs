@@ -15,7 +15,8 @@
 //! - in translations, what begins where a connection has ended and was not yet collected.
 //!
 //! This program is both: the tests, and with [`AS_DAEMON`] in the environment the daemon.
-//! `THALWEG_SEQUENCES` asks for more sequences, `THALWEG_FIRST_SEQUENCE` for others. Needs Open vSwitch's programs, no privileges.
+//! `THALWEG_SEQUENCES` asks for more sequences, `THALWEG_FIRST_SEQUENCE` for others. Needs Open
+//! vSwitch's programs, no privileges.
 
 mod frame;
 mod rules;
@@ -130,7 +131,7 @@ impl Run {
         Ok(())
     }
 
-    /// Somebody sends a packet; both switches must send the same.
+    /// An end sends a packet; both switches must send the same.
     fn speak(&mut self) -> Result<(), String> {
         let number = self.choose_talk();
         let talk = &mut self.talks[number];
