@@ -63,6 +63,15 @@ impl DummySwitch {
     /// # Errors
     /// If Open vSwitch is not installed or does not start; the text has the end of its log.
     pub fn start(port_count: u16) -> anyhow::Result<Self> {
+        Self::start_daemon(port_count, Command::new("ovs-vswitchd"))
+    }
+
+    /// As [`DummySwitch::start`], with another program in the daemon's place.
+    ///
+    /// # Errors
+    /// If Open vSwitch is not installed or the daemon does not start; the text has the end of
+    /// its log.
+    pub fn start_daemon(port_count: u16, mut switch: Command) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("thalweg-ovs-").tempdir()?;
         let mut daemons = Daemons {
             folder,
@@ -81,7 +90,6 @@ impl DummySwitch {
             .arg(format!("--remote=p{}", daemons.database()));
         daemons.spawn(server, "ovsdb", "db.sock")?;
         daemons.configure(&["--no-wait", "init"])?;
-        let mut switch = Command::new("ovs-vswitchd");
         switch.args(["--enable-dummy=override", "--disable-system"]);
         switch.arg(daemons.database());
         daemons.spawn(switch, "vswitchd", "vswitchd.ctl")?;

@@ -15,6 +15,7 @@
 //! 2. Numbers have limits, given by the constants here, so no size overflows. Whether memory
 //!    suffices is checked when the switch starts.
 
+mod conntrack;
 mod error;
 mod map;
 mod openflow;
@@ -42,6 +43,7 @@ use thalweg_pipeline::{ClassifierKind, UnknownClassifier};
 use thalweg_switch::SwitchConfig;
 use toml::Spanned;
 
+use crate::conntrack::ConntrackSection;
 pub use crate::error::ConfigError;
 pub use crate::map::{parse_map, read_map};
 use crate::openflow::OpenFlowSection;
@@ -96,6 +98,8 @@ struct Sections {
     cache: CacheSection,
     #[serde(default)]
     limits: LimitsSection,
+    #[serde(default)]
+    conntrack: ConntrackSection,
     port: Option<Spanned<Ports>>,
     openflow: Option<Spanned<OpenFlowSection>>,
     // Recognised only to be refused by name.
@@ -353,6 +357,7 @@ impl Source<'_> {
         (config.pipeline.seed, config.pipeline.index_seed) = (seed, seed);
         config.datapath.seed = seed;
         self.limits(file, &mut config)?;
+        config.tracking = self.conntrack(&file.conntrack)?;
         Ok(config)
     }
 

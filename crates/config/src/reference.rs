@@ -6,18 +6,19 @@
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 
+use thalweg_conntrack::Timeout;
 use thalweg_control::ServerLimits;
 use thalweg_control::openflow::OpenFlowConfig;
 use thalweg_datapath::{MaintainerKind, MegaflowClassifier, Mode};
 use thalweg_io::PortKind;
 use thalweg_pipeline::ClassifierKind;
-use thalweg_switch::SwitchConfig;
+use thalweg_switch::{SwitchConfig, TrackingConfig};
 use thalweg_v2p::LEARNING_PROBABILITY;
 
 use crate::reload::is_live;
 use crate::{
     BYTES, COUNT, ENTRIES, FLOWS, MTU_BYTES, PACKET_BYTES, PACKETS, PORT_NUMBERS, POSITIVE, RULES,
-    WORKERS, openflow, p4, v2p,
+    WORKERS, conntrack, openflow, p4, v2p,
 };
 
 /// A key of a configuration.
@@ -38,13 +39,21 @@ pub struct KeyReference {
 }
 
 /// The headings, each with a sentence on its section.
-const SECTIONS: [(&str, &str); 10] = [
+const SECTIONS: [(&str, &str); 12] = [
     ("[switch]", "The switch and its rules."),
     ("[cache.microflow]", "The exact-match cache of each worker."),
     ("[cache.megaflow]", "The wildcard cache of each worker."),
     (
         "[limits]",
         "Bounds. A size beyond them is refused or dropped, and counted by reason.",
+    ),
+    (
+        "[conntrack]",
+        "How `ct` tracks connections ([connection tracking](connection-tracking.md)).",
+    ),
+    (
+        "[conntrack.timeouts]",
+        "How long a connection lives without packets, by the state of its protocol.",
     ),
     ("[[port]]", "A port; repeat the section for each."),
     (
@@ -72,6 +81,8 @@ pub fn key_references() -> Vec<KeyReference> {
     switch_keys(&mut rows);
     cache_keys(&mut rows);
     limit_keys(&mut rows);
+    conntrack_keys(&mut rows);
+    timeout_keys(&mut rows);
     port_keys(&mut rows);
     v2p_keys(&mut rows);
     openflow_keys(&mut rows);
@@ -289,6 +300,79 @@ fn limit_keys(rows: &mut Vec<KeyReference>) {
         default.packet_bytes,
         "Room for each packet; a longer one makes its buffer grow.",
     );
+}
+
+fn conntrack_keys(rows: &mut Vec<KeyReference>) {
+    let default = TrackingConfig::default();
+    let mut key = |key, values: String, default: String, text| {
+        add(rows, ("[conntrack]", key), values, default, text);
+    };
+    key(
+        "max_connections",
+        range(conntrack::CONNECTIONS),
+        default.tracker.max_connections.to_string(),
+        "Connections in all zones. A full table ends the oldest one without a reply.",
+    );
+    key(
+        "zone_connections",
+        range(conntrack::ZONE_CONNECTIONS),
+        default.tracker.zone_connections.to_string(),
+        "Connections in each zone; 0 for any number.",
+    );
+    key(
+        "max_fragments",
+        range(conntrack::FRAGMENTS),
+        default.fragments.max_fragments.to_string(),
+        "Fragments that wait until their packet is whole.",
+    );
+    key(
+        "min_fragment_bytes",
+        range(conntrack::FRAGMENT_BYTES),
+        default.fragments.min_ipv4_bytes.to_string(),
+        "The shortest IPv4 packet that may be a fragment before the last.",
+    );
+    key(
+        "min_fragment6_bytes",
+        range(conntrack::FRAGMENT_BYTES),
+        default.fragments.min_ipv6_bytes.to_string(),
+        "The same for IPv6.",
+    );
+    key(
+        "tcp_sequence_checks",
+        "`true`, `false`".into(),
+        default.tracker.tcp_sequence_checks.to_string(),
+        "Whether TCP segments outside of the windows are invalid.",
+    );
+    key(
+        "follow_rules",
+        "`true`, `false`".into(),
+        default.follows_rules.to_string(),
+        "Whether a connection ends with the rule that committed it. A rule that is modified has \
+         not ended; what a group's bucket committed belongs to the rule that named the group.",
+    );
+}
+
+fn timeout_keys(rows: &mut Vec<KeyReference>) {
+    let default = TrackingConfig::default().tracker.timeouts;
+    let texts = [
+        "TCP, until the answer to the first segment.",
+        "TCP, until both peers are established.",
+        "TCP, established.",
+        "TCP, after one FIN.",
+        "TCP, after two FINs.",
+        "TCP, after all was acknowledged, or a reset.",
+        "UDP and others, after one packet.",
+        "UDP and others, after several packets of one direction.",
+        "UDP and others, after packets of both directions.",
+        "ICMP, before a reply.",
+        "ICMP, after a reply.",
+    ];
+    let keys = Timeout::ALL.into_iter().zip(conntrack::TIMEOUT_KEYS);
+    for ((timeout, key), text) in keys.zip(texts) {
+        let values = format!("seconds, {}", range(conntrack::SECONDS));
+        let section = ("[conntrack.timeouts]", key);
+        add(rows, section, values, default.seconds(timeout), text);
+    }
 }
 
 fn port_keys(rows: &mut Vec<KeyReference>) {
@@ -756,8 +840,9 @@ mod tests {
         let said = said.to_string();
         let (_, list) = said.split_once("expected").expect("it names the keys");
         let words = list.split(['`', '"']).skip(1).step_by(2);
-        // A list of tables is a section of its own.
-        let is_key = |word: &&str| !word.is_empty() && (section, *word) != ("[openflow]", "tables");
+        // These are sections of their own.
+        let sections = [("[openflow]", "tables"), ("[conntrack]", "timeouts")];
+        let is_key = |word: &&str| !word.is_empty() && !sections.contains(&(section, *word));
         words.filter(is_key).map(str::to_owned).collect()
     }
 

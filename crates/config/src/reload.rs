@@ -4,8 +4,10 @@
 //! rest is fixed when the switch starts: [`Configuration::keep_what_is_fixed`] lists the
 //! changed keys that wait for the next start.
 
-use thalweg_switch::SwitchConfig;
+use thalweg_conntrack::Timeout;
+use thalweg_switch::{SwitchConfig, TrackingConfig};
 
+use crate::conntrack::TIMEOUT_KEYS;
 use crate::{Configuration, P4Settings, V2pSettings};
 
 /// A section, one of its keys, and whether the value has changed.
@@ -77,6 +79,7 @@ fn switch_keys(next: &SwitchConfig, running: &SwitchConfig) -> Vec<Key> {
             next.packet_bytes != running.packet_bytes,
         ),
     ];
+    keys.extend(conntrack_keys(&next.tracking, &running.tracking));
     let (section, new, old) = ("cache.microflow", &next.datapath, &running.datapath);
     let (micro, former) = (&new.microflow, &old.microflow);
     keys.push((section, "entries", micro.entries != former.entries));
@@ -88,6 +91,57 @@ fn switch_keys(next: &SwitchConfig, running: &SwitchConfig) -> Vec<Key> {
     keys.push((section, "masks", mega.masks != former.masks));
     let classifier = mega.classifier != former.classifier;
     keys.push((section, "classifier", classifier));
+    keys
+}
+
+fn conntrack_keys(next: &TrackingConfig, running: &TrackingConfig) -> Vec<Key> {
+    let section = "conntrack";
+    let (new, old) = (&next.tracker, &running.tracker);
+    let mut keys = vec![
+        (
+            section,
+            "max_connections",
+            new.max_connections != old.max_connections,
+        ),
+        (
+            section,
+            "zone_connections",
+            new.zone_connections != old.zone_connections,
+        ),
+        (
+            section,
+            "tcp_sequence_checks",
+            new.tcp_sequence_checks != old.tcp_sequence_checks,
+        ),
+        (
+            section,
+            "follow_rules",
+            next.follows_rules != running.follows_rules,
+        ),
+    ];
+    let timeouts = Timeout::ALL.into_iter().zip(TIMEOUT_KEYS);
+    keys.extend(timeouts.map(|(timeout, key)| {
+        let has_changed = new.timeouts.seconds(timeout) != old.timeouts.seconds(timeout);
+        ("conntrack.timeouts", key, has_changed)
+    }));
+    let (new, old) = (&next.fragments, &running.fragments);
+    keys.extend([
+        (
+            section,
+            "max_fragments",
+            new.max_fragments != old.max_fragments,
+        ),
+        (
+            section,
+            "min_fragment_bytes",
+            new.min_ipv4_bytes != old.min_ipv4_bytes,
+        ),
+        (
+            section,
+            "min_fragment6_bytes",
+            new.min_ipv6_bytes != old.min_ipv6_bytes,
+        ),
+    ]);
     keys
 }
 

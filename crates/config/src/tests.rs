@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use thalweg_conntrack::Timeout;
 use thalweg_control::openflow::{FailMode, ListenAddress, Remote, Version};
 use thalweg_switch::OpenFlowTable;
 
@@ -34,6 +35,26 @@ groups = 11
 stations = 12
 packets_per_worker = 1300
 packet_bytes = 1400
+[conntrack]
+max_connections = 100
+zone_connections = 50
+max_fragments = 20
+min_fragment_bytes = 500
+min_fragment6_bytes = 600
+tcp_sequence_checks = false
+follow_rules = true
+[conntrack.timeouts]
+tcp_syn_sent_s = 1
+tcp_syn_recv_s = 2
+tcp_established_s = 3
+tcp_fin_wait_s = 4
+tcp_time_wait_s = 5
+tcp_close_s = 6
+udp_first_s = 7
+udp_single_s = 8
+udp_multiple_s = 9
+icmp_first_s = 10
+icmp_reply_s = 11
 [v2p]
 role = "gateway-tor"
 address = "10.0.0.1"
@@ -175,6 +196,32 @@ fn everything_can_be_said() {
         .collect();
     assert_eq!(attached, [(1, "10.9.0.1".to_owned())]);
     assert_eq!(part.seed, 7);
+}
+
+#[test]
+fn everything_of_connections_can_be_said() {
+    let tracking = parse(EVERYTHING).expect("it is right").switch.tracking;
+    let (tracker, fragments) = (&tracking.tracker, &tracking.fragments);
+    assert_eq!(
+        (tracker.max_connections, tracker.zone_connections),
+        (100, 50)
+    );
+    assert!(!tracker.tcp_sequence_checks && tracking.follows_rules);
+    let sizes = (fragments.min_ipv4_bytes, fragments.min_ipv6_bytes);
+    assert_eq!((fragments.max_fragments, sizes), (20, (500, 600)));
+    let seconds = Timeout::ALL.map(|timeout| tracker.timeouts.seconds(timeout));
+    assert_eq!(seconds, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+    let error = parse("[conntrack]\nmax_connections = 0\n[[port]]\nnumber = 1\n");
+    let error = error
+        .expect_err("a tracker without connections")
+        .to_string();
+    assert!(
+        error.contains("2:19") && error.contains("max_connections"),
+        "{error}"
+    );
+    let error = parse("[conntrack.timeouts]\nudp_s = 3\n[[port]]\nnumber = 1\n");
+    let error = error.expect_err("no such state").to_string();
+    assert!(error.contains("udp_s"), "{error}");
 }
 
 #[test]

@@ -89,6 +89,8 @@ events! {
     Replaced => replaced,
     /// A connection ended by a flush.
     Flushed => flushed,
+    /// A connection ended because the rule that committed it is gone.
+    Orphaned => orphaned,
     /// An expectation was made.
     Expected => expected,
     /// An expectation was refused: too many were open.

@@ -7,6 +7,8 @@
 //! 2. An expectation ends with its parent (the tracker looks), or after [`LIFETIME`]. Until
 //!    then it may serve several connections, as in Open vSwitch.
 //! 3. While there is none, a new connection costs one relaxed load here.
+//! 4. Until a connection has begun by it, an expectation belongs to the connection that announced
+//!    it: another one that announces the same tuple is refused.
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -42,10 +44,19 @@ pub struct Expectation {
     pub label: u128,
 }
 
+/// An expectation that waits.
+#[derive(Debug)]
+struct Waiting {
+    expectation: Expectation,
+    deadline: Instant,
+    /// Whether a connection has begun by it.
+    is_used: bool,
+}
+
 /// All expectations.
 #[derive(Debug)]
 pub(crate) struct Expectations {
-    parts: [Mutex<BTreeMap<Tuple, (Expectation, Instant)>>; PARTS],
+    parts: [Mutex<BTreeMap<Tuple, Waiting>>; PARTS],
     len: AtomicUsize,
     capacity: usize,
     seed: Seed,
@@ -61,7 +72,7 @@ impl Expectations {
         }
     }
 
-    /// Adds or renews an expectation; false if there are too many.
+    /// Adds or renews an expectation; false if there are too many, or another connection has it.
     pub(crate) fn add(&self, expectation: Expectation, now: Instant) -> bool {
         let tuple = without_source_port(&expectation.tuple);
         let expectation = Expectation {
@@ -69,12 +80,24 @@ impl Expectations {
             ..expectation
         };
         let mut part = self.lock(self.part_of(&tuple));
-        let is_known = part.contains_key(&tuple);
-        if !is_known && self.len.fetch_add(1, Ordering::Relaxed) >= self.capacity {
+        let known = part.get(&tuple);
+        let belongs_to_another = |known: &Waiting| {
+            let is_open = known.deadline > now && !known.is_used;
+            is_open && known.expectation.parent != expectation.parent
+        };
+        if known.is_some_and(belongs_to_another) {
+            return false; // Invariant 4.
+        }
+        if known.is_none() && self.len.fetch_add(1, Ordering::Relaxed) >= self.capacity {
             self.len.fetch_sub(1, Ordering::Relaxed);
             return false;
         }
-        part.insert(tuple, (expectation, now + LIFETIME));
+        let waiting = Waiting {
+            expectation,
+            deadline: now + LIFETIME,
+            is_used: false,
+        };
+        part.insert(tuple, waiting);
         true
     }
 
@@ -86,8 +109,17 @@ impl Expectations {
         }
         let tuple = without_source_port(tuple);
         let part = self.lock(self.part_of(&tuple));
-        let (expectation, deadline) = part.get(&tuple)?;
-        (*deadline > now).then_some(*expectation)
+        let waiting = part.get(&tuple)?;
+        (waiting.deadline > now).then_some(waiting.expectation)
+    }
+
+    /// Notes that a connection has begun by an expectation, which others may announce now.
+    pub(crate) fn note_use(&self, expectation: &Expectation) {
+        let mut part = self.lock(self.part_of(&expectation.tuple));
+        let waiting = part.get_mut(&expectation.tuple);
+        if let Some(waiting) = waiting.filter(|waiting| waiting.expectation == *expectation) {
+            waiting.is_used = true;
+        }
     }
 
     /// Removes those of a connection that has ended.
@@ -116,7 +148,7 @@ impl Expectations {
         for part in parts {
             let mut part = self.lock(part);
             let before = part.len();
-            part.retain(|_, (expectation, deadline)| keeps(expectation, *deadline));
+            part.retain(|_, waiting| keeps(&waiting.expectation, waiting.deadline));
             self.len.fetch_sub(before - part.len(), Ordering::Relaxed);
         }
     }
@@ -125,7 +157,7 @@ impl Expectations {
         (self.seed.tuple(tuple) % PARTS as u64) as usize
     }
 
-    fn lock(&self, part: usize) -> MutexGuard<'_, BTreeMap<Tuple, (Expectation, Instant)>> {
+    fn lock(&self, part: usize) -> MutexGuard<'_, BTreeMap<Tuple, Waiting>> {
         self.parts[part]
             .lock()
             .expect("no code panics while it holds expectations")

@@ -54,12 +54,20 @@ struct Fresh {
     random: u64,
 }
 
+/// What a connection announced.
+struct Announced {
+    expectation: Expectation,
+    deadline: Instant,
+    /// Whether a connection has begun by it.
+    is_used: bool,
+}
+
 /// The twin.
 pub(crate) struct Reference {
     /// Connections in the order they were committed.
     known: Vec<Known>,
     /// What was announced, and until when it counts.
-    announced: Vec<(Expectation, Instant)>,
+    announced: Vec<Announced>,
     seed: Seed,
     limit: usize,
     evicts: bool,
@@ -172,31 +180,46 @@ impl Reference {
     fn forget(&mut self, now: Instant) {
         self.known.retain(|known| known.deadline > now);
         let known = &self.known;
-        self.announced.retain(|(expectation, deadline)| {
-            *deadline > now
-                && known
-                    .iter()
-                    .any(|known| known.original == expectation.parent)
+        self.announced.retain(|announced| {
+            let parent = announced.expectation.parent;
+            announced.deadline > now && known.iter().any(|known| known.original == parent)
         });
     }
 
     fn expectation(&self, tuple: &Tuple) -> Option<Expectation> {
         let mut tuple = *tuple;
         tuple.source.port = 0;
-        let of_tuple = |(expectation, _): &&(Expectation, Instant)| expectation.tuple == tuple;
-        self.announced
-            .iter()
-            .find(of_tuple)
-            .map(|(expectation, _)| *expectation)
+        let mut announced = self.announced.iter();
+        let found = announced.find(|announced| announced.expectation.tuple == tuple);
+        found.map(|announced| announced.expectation)
     }
 
-    /// Expects what a connection announced; the source port is 0.
-    pub(crate) fn announce(&mut self, expectation: Expectation, now: Instant) {
+    /// Notes that a connection has begun by an expectation.
+    fn use_up(&mut self, used: Option<Expectation>) {
+        for announced in &mut self.announced {
+            announced.is_used |= used == Some(announced.expectation);
+        }
+    }
+
+    /// Expects what a connection announced; false if it is another's. The source port is 0.
+    pub(crate) fn announce(&mut self, expectation: Expectation, now: Instant) -> bool {
         self.forget(now);
+        let tuple = expectation.tuple;
+        let is_anothers = |other: &Announced| {
+            let is_same = other.expectation.tuple == tuple;
+            is_same && !other.is_used && other.expectation.parent != expectation.parent
+        };
+        if self.announced.iter().any(is_anothers) {
+            return false;
+        }
         self.announced
-            .retain(|(other, _)| other.tuple != expectation.tuple);
-        let deadline = now + std::time::Duration::from_secs(300);
-        self.announced.push((expectation, deadline));
+            .retain(|other| other.expectation.tuple != tuple);
+        self.announced.push(Announced {
+            expectation,
+            deadline: now + std::time::Duration::from_secs(300),
+            is_used: false,
+        });
+        true
     }
 
     /// The connection of a tuple, and whether the packet is of its reply direction.
@@ -357,6 +380,7 @@ impl Reference {
             }
             return;
         };
+        self.use_up(expectation);
         let (progress, timeout) = match reading.segment {
             Some(segment) => (Progress::Tcp(Peers::new(&segment)), Timeout::TcpSynSent),
             None if tuple.is_icmp() => (Progress::Icmp(false), Timeout::IcmpFirst),

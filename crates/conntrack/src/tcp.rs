@@ -23,7 +23,8 @@
 //! Departures from Open vSwitch: a peer that opens at the same time as the first is known by
 //! its own SYN, and a first SYN sent again with another number replaces the old one (there both
 //! keep stale numbers, and the connection fails by chance). Windows are kept in 32 bits, where
-//! 16 bits lose the carry when a scale is taken back.
+//! 16 bits lose the carry when a scale is taken back. A peer's first segment that is judged
+//! invalid leaves the peer as it was (2); there it has been introduced already.
 
 use crate::entry::{TcpPeer, TcpPeerFlags, TcpState};
 use crate::timeout::Timeout;

@@ -52,7 +52,7 @@ use crate::table::{Key, Reference, Removed, Settings, Shard};
 use crate::tcp::Judgement;
 use crate::timeout::Policies;
 use crate::zones::Zones;
-use crate::{CtState, Previous, TrackRequest, Tracked, Tuple};
+use crate::{CtState, Previous, TimeoutPolicy, TrackRequest, Tracked, Tuple};
 
 use self::announce::{Frame, Writing, counted};
 
@@ -80,6 +80,10 @@ pub struct Config {
     pub tcp_sequence_checks: bool,
     /// Whether a full table ends the oldest connection without a reply to admit another.
     pub evicts_when_full: bool,
+    /// The most connections of a zone that has no limit of its own; 0 for any number.
+    pub zone_connections: u32,
+    /// The time-outs where no policy says others.
+    pub timeouts: TimeoutPolicy,
 }
 
 impl Default for Config {
@@ -91,6 +95,8 @@ impl Default for Config {
             max_expectations: 4_096,
             tcp_sequence_checks: true,
             evicts_when_full: true,
+            zone_connections: 0,
+            timeouts: TimeoutPolicy::default(),
         }
     }
 }
@@ -184,16 +190,20 @@ impl Tracker {
     /// If `shard_count` is 0.
     pub fn new(config: Config) -> Tracker {
         assert!(config.shard_count > 0, "a tracker needs a shard");
+        let mut policies = Policies::default();
+        policies.set(0, Some(config.timeouts));
         let settings = Arc::new(Settings {
-            policies: Policies::default(),
+            policies,
             tcp_sequence_checks: config.tcp_sequence_checks,
         });
         let seed = Seed::new(config.seed);
+        let zones = Zones::new(config.max_connections);
+        zones.set_default_limit(config.zone_connections);
         let part = |number| Part(Mutex::new(Shard::new(number, Arc::clone(&settings))));
         Tracker {
             shards: (0..config.shard_count).map(part).collect(),
             seed,
-            zones: Zones::new(config.max_connections),
+            zones,
             tally: Tally::default(),
             expectations: Expectations::new(config.max_expectations, seed),
             settings: Mutex::new(settings),

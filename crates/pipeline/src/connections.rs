@@ -26,11 +26,21 @@ impl Default for Connections {
 impl Connections {
     /// No connections; the tracker is made with this configuration.
     pub fn new(config: Config) -> Connections {
+        Connections::with_fragments(config, FragmentSettings::default())
+    }
+
+    /// As [`Connections::new`], with these limits of fragments.
+    pub fn with_fragments(config: Config, settings: FragmentSettings) -> Connections {
         Connections {
             config,
             tracker: OnceLock::new(),
-            fragments: Mutex::new(Fragments::new(FragmentSettings::default())),
+            fragments: Mutex::new(Fragments::new(settings)),
         }
+    }
+
+    /// The tracker, if a packet or a caller has asked for it.
+    pub fn tracker_made(&self) -> Option<&Tracker> {
+        self.tracker.get()
     }
 
     /// The chance that the tracker was made with.

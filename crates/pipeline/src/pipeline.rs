@@ -73,6 +73,9 @@ pub struct Config {
     /// Whether ports and tables belong to bridges ([`crate::BridgeId`]). If not, all ports are
     /// of one switch, whatever their numbers.
     pub bridges: bool,
+    /// Whether what the tracker is asked names the rule that asks ([`Pipeline::number_of_rule`]),
+    /// so that connections can end with it.
+    pub names_committing_rules: bool,
     /// Fields that each answer is for one value of, also if nothing that the packet meets reads
     /// them: none, or [`OVS_COMPARED`].
     pub compared: &'static [FieldId],
@@ -88,6 +91,7 @@ impl Default for Config {
             index_seed: 0,
             classifier: ClassifierKind::Auto,
             bridges: false,
+            names_committing_rules: false,
             compared: &[],
         }
     }
@@ -328,6 +332,12 @@ impl Pipeline {
     /// Looks up a rule by id; `None` once it is reclaimed.
     pub fn rule(&self, id: RuleId) -> Option<&Rule> {
         self.rules.get(id.0 as usize)?.as_ref()
+    }
+
+    /// A number that a rule has and the rules that replace it, and no others ever; not 0. `None` if
+    /// the rule is not known any more.
+    pub fn number_of_rule(&self, id: RuleId) -> Option<u64> {
+        self.rule(id).map(|rule| rule.precedence.age())
     }
 
     /// Whether another rule has replaced this one, so that it has not ended.

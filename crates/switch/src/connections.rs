@@ -4,7 +4,9 @@ use std::net::Ipv6Addr;
 use std::ops::DerefMut;
 
 use thalweg_conntrack::text::{FlushRequest, PartialTuple};
-use thalweg_conntrack::{Bits, ConnectionEntry, Cursor, FlushFilter, Fragments, IpFamily, Tracker};
+use thalweg_conntrack::{
+    Bits, ConnectionEntry, Cursor, FlushFilter, FragmentSettings, Fragments, IpFamily, Tracker,
+};
 use thalweg_openflow::message::nicira::{CtFlush, CtTuple};
 use thalweg_pipeline::HeldFragment;
 
@@ -15,6 +17,17 @@ const FLUSHES_MAX: usize = 1_024;
 
 /// Slots of the table that are visited between two looks at the result.
 const SLICE: usize = 4_096;
+
+/// How a switch tracks connections.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TrackingConfig {
+    /// Limits and time-outs of the tracker. Its seed is drawn when the switch starts.
+    pub tracker: thalweg_conntrack::Config,
+    /// Limits of fragments that wait.
+    pub fragments: FragmentSettings,
+    /// Whether a connection ends with the rule that committed it.
+    pub follows_rules: bool,
+}
 
 impl Switch {
     /// The fragments that wait to be tracked. Workers that track fragments wait until this is

@@ -38,6 +38,7 @@ use thalweg_packet::{Instant, PortId};
 use thalweg_pipeline::{Change, ChangeError, Delta, Operation, RuleId, Station};
 
 use crate::message::{Answer, Command, News, Settled};
+use crate::orphans::Orphans;
 use crate::removal::{Removal, RemovalReason};
 use crate::steps;
 use crate::switch::Switch;
@@ -293,6 +294,9 @@ impl Switch {
             }
         }
         self.drain_exchanges();
+        if let Some(orphans) = &mut self.orphans {
+            orphans.follow(&self.shared.pipeline.read(), &delta);
+        }
         if !delta.ports.is_empty() {
             self.desks.note_ports();
         }
@@ -512,10 +516,23 @@ impl Switch {
     }
 
     /// Forgets connections whose time is over, for a short while. Where many begin and end, some
-    /// may be left: the next turn then comes soon.
+    /// may be left: the next turn then comes soon. So do those whose rules are gone.
     fn expire_connections(&mut self, now: Instant) {
         let start = self.shared.clock.real_now();
         self.are_connections_left = false;
+        if let Some(orphans) = &mut self.orphans {
+            let shared = self.shared.clone();
+            while !orphans.is_empty() {
+                match shared.connections.tracker_made() {
+                    Some(tracker) => orphans.end_some(tracker, EXPIRED_AT_ONCE),
+                    None => *orphans = Orphans::default(),
+                }
+                if shared.clock.real_now() - start > EXPIRY_TIME {
+                    self.are_connections_left = true;
+                    break;
+                }
+            }
+        }
         while self.shared.connections.expire(now, EXPIRED_AT_ONCE) > 0 {
             if self.shared.clock.real_now() - start > EXPIRY_TIME {
                 self.are_connections_left = true;

@@ -20,6 +20,7 @@ mod long_work;
 mod megaflows;
 mod message;
 mod openflow;
+mod orphans;
 mod p4;
 mod patches;
 mod plugging;
@@ -45,6 +46,7 @@ mod worker_counters;
 
 pub use audit::Audit;
 pub use clock::Clock;
+pub use connections::TrackingConfig;
 pub use control::EXPIRED_AT_ONCE;
 pub use engine::{Config, Engine, EngineError, Step, Update};
 pub use learning::LearningCounters;

@@ -38,11 +38,13 @@ use thalweg_pipeline::{
 };
 
 use crate::clock::Clock;
+use crate::connections::TrackingConfig;
 use crate::control::Unsettled;
 use crate::doorbell::Doorbell;
 use crate::exchange::Exchange;
 use crate::message::{Answer, Command, News, PacketIn};
 use crate::openflow::Desks;
+use crate::orphans::Orphans;
 use crate::patches::Patches;
 use crate::plugging::{Plugs, check_packets, status_at_first};
 use crate::port_settings::PortSettings;
@@ -77,6 +79,8 @@ pub struct SwitchConfig {
     pub news: usize,
     /// Its role in a fabric that caches virtual addresses, if it has one.
     pub v2p: Option<V2pConfig>,
+    /// How it tracks connections.
+    pub tracking: TrackingConfig,
 }
 
 impl SwitchConfig {
@@ -100,6 +104,7 @@ impl Default for SwitchConfig {
             packet_ins: 1_024,
             news: 1_024,
             v2p: None,
+            tracking: TrackingConfig::default(),
         }
     }
 }
@@ -195,6 +200,8 @@ pub struct Switch {
     pub(crate) next_lesson: Instant,
     /// Whether connections may wait for being forgotten.
     pub(crate) are_connections_left: bool,
+    /// Whose connections are to end, if they end with their rules.
+    pub(crate) orphans: Option<Orphans>,
     pub(crate) own_changes: u64,
     /// The latest changes, each until every worker's caches are repaired.
     pub(crate) unsettled: VecDeque<Unsettled>,
@@ -270,7 +277,7 @@ impl Switch {
             exchanges: (0..config.workers).map(|_| exchange()).collect(),
             doorbells: doorbells.collect::<Result<_, _>>()?,
             node: node.map(Mutex::new),
-            connections: Arc::new(connections()),
+            connections: Arc::new(connections(&config.tracking)),
             learned: Arc::new(learned),
         });
         // One for a change being repaired, two for the next.
@@ -290,6 +297,7 @@ impl Switch {
             next_learning: Instant::ZERO,
             next_lesson: Instant::ZERO,
             are_connections_left: false,
+            orphans: config.tracking.follows_rules.then(Orphans::default),
             own_changes: 0,
             unsettled: VecDeque::new(),
             routes: Arc::new(Routes::new(&numbers, config.workers)),
@@ -429,11 +437,12 @@ impl Switch {
 
 /// No connections. Senders must know neither which of them share a place in the table nor what
 /// is drawn at random, so the seed is the system's chance and not the run's.
-fn connections() -> Connections {
-    Connections::new(thalweg_conntrack::Config {
+fn connections(config: &TrackingConfig) -> Connections {
+    let tracker = thalweg_conntrack::Config {
         seed: RandomState::new().hash_one(0),
-        ..Default::default()
-    })
+        ..config.tracker
+    };
+    Connections::with_fragments(tracker, config.fragments.clone())
 }
 
 /// The doorbell of a worker.
@@ -461,7 +470,10 @@ fn begin(
     rules: &Change,
     clock: &Clock,
 ) -> Result<(Pipeline, Upkeep, LearnedCounts), SwitchError> {
-    let mut pipeline = Pipeline::new(config.pipeline.clone());
+    let mut pipeline = Pipeline::new(thalweg_pipeline::Config {
+        names_committing_rules: config.tracking.follows_rules,
+        ..config.pipeline.clone()
+    });
     let mut upkeep = Upkeep::new(config.pipeline.stations);
     let learned = LearnedCounts::default();
     let announced = Change {

@@ -37,13 +37,37 @@ impl DummySwitch {
         in_port: u16,
         packets: &[&str],
     ) -> anyhow::Result<Vec<(u16, Vec<u8>)>> {
+        self.arrive(in_port, packets)?;
+        // Entries teach once more when they are purged, so purge before flushing stations.
+        self.call("revalidator/purge", &[])?;
+        self.call("fdb/flush", &["br0"])?;
+        self.take_sent()
+    }
+
+    /// As [`DummySwitch::forward_described`], but cache entries and stations stay.
+    ///
+    /// # Errors
+    /// If the daemon rejects a packet, or a capture cannot be read.
+    pub fn receive(
+        &mut self,
+        in_port: u16,
+        packets: &[&str],
+    ) -> anyhow::Result<Vec<(u16, Vec<u8>)>> {
+        self.arrive(in_port, packets)?;
+        self.take_sent()
+    }
+
+    /// Puts packets into a port's receive queue, and waits until they are forwarded.
+    fn arrive(&mut self, in_port: u16, packets: &[&str]) -> anyhow::Result<()> {
         let port = format!("p{in_port}");
         self.call("netdev-dummy/receive", &[&[&*port], packets].concat())?;
         // The daemon accepts a connection only after it has served the datapath.
         Control::connect(&self.daemons.path("vswitchd.ctl"))?.call("version", &[])?;
-        // Entries teach once more when they are purged, so purge before flushing stations.
-        self.call("revalidator/purge", &[])?;
-        self.call("fdb/flush", &["br0"])?;
+        Ok(())
+    }
+
+    /// The packets that have left since the last call, by port.
+    fn take_sent(&mut self) -> anyhow::Result<Vec<(u16, Vec<u8>)>> {
         let mut sent = Vec::new();
         for index in 0..self.captured_bytes.len() {
             let port = index as u16 + 1;

@@ -405,8 +405,8 @@ impl Pair {
             mark: entry.mark,
             label: entry.label,
         };
-        prop_assert!(self.stage.tracker.expect(expectation, now));
-        self.twin.announce(expectation, now);
+        let is_expected = self.stage.tracker.expect(expectation, now);
+        prop_assert_eq!(is_expected, self.twin.announce(expectation, now));
         Ok(())
     }
 

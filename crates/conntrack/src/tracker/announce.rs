@@ -182,7 +182,7 @@ impl Tracker {
                 label: connection.label,
             };
             // The lock is held meanwhile, so that the connection does not end in between.
-            self.expect(expectation, ask.now);
+            self.add_expectation(expectation, ask.now);
         }
         control.writing
     }

@@ -120,6 +120,9 @@ impl Tracker {
         match self.enter(connection, replies, stale, ask.now) {
             Ok(reply) => {
                 self.tally.count(Event::Committed);
+                if let Some(expectation) = expectation {
+                    self.expectations.note_use(expectation);
+                }
                 answer.tracked = shown;
                 if translated != CtState::default() {
                     answer.tracked.state |= translated;

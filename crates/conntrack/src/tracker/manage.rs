@@ -3,6 +3,7 @@
 //! 1. Work over the whole table holds one lock at a time, for at most [`SLICE`] slots.
 //! 2. A walk visits each slot once. A connection that is in the table all the time is seen.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -67,7 +68,7 @@ impl Tracker {
         now: Instant,
     ) -> (Vec<ConnectionEntry>, Option<Cursor>) {
         let mut entries = Vec::new();
-        let next = self.walk(cursor, budget, |shard, slot| {
+        let next = self.walk(cursor, budget, Event::Flushed, |shard, slot| {
             let connection = shard
                 .get(slot)
                 .filter(|connection| !connection.is_over(now));
@@ -101,10 +102,28 @@ impl Tracker {
         if filter == FlushFilter::All {
             self.expectations.clear();
         }
-        let next = self.walk(cursor, budget, |shard, slot| {
+        let next = self.walk(cursor, budget, Event::Flushed, |shard, slot| {
             shard
                 .get(slot)
                 .filter(|connection| filter.has(connection))?;
+            count += 1;
+            shard.remove(slot, |tuple| self.key(tuple))
+        });
+        (count, next)
+    }
+
+    /// Ends the connections that one of `rules` committed, in at most `budget` slots from a place
+    /// on; returns their number.
+    pub fn end_orphans(
+        &self,
+        rules: &BTreeSet<u64>,
+        cursor: Cursor,
+        budget: usize,
+    ) -> (usize, Option<Cursor>) {
+        let mut count = 0;
+        let next = self.walk(cursor, budget, Event::Orphaned, |shard, slot| {
+            let connection = shard.get(slot)?;
+            rules.get(&connection.rule)?;
             count += 1;
             shard.remove(slot, |tuple| self.key(tuple))
         });
@@ -168,11 +187,12 @@ impl Tracker {
         removed
     }
 
-    /// Visits slots from a place on, and buries what `visit` takes out.
+    /// Visits slots from a place on, and buries what `visit` takes out, which `event` counts.
     fn walk(
         &self,
         mut cursor: Cursor,
         mut budget: usize,
+        event: Event,
         mut visit: impl FnMut(&mut Shard, u32) -> Option<Removed>,
     ) -> Option<Cursor> {
         while cursor.shard < self.shards.len() {
@@ -188,9 +208,7 @@ impl Tracker {
                 .collect();
             drop(shard);
             budget -= (stop.saturating_sub(cursor.slot) as usize).max(1);
-            removed
-                .into_iter()
-                .for_each(|gone| self.bury(gone, Event::Flushed));
+            removed.into_iter().for_each(|gone| self.bury(gone, event));
             cursor = match stop == end {
                 true => Cursor {
                     shard: cursor.shard + 1,
@@ -205,11 +223,23 @@ impl Tracker {
         None
     }
 
-    /// Adds a connection that another has announced; false if too many are expected.
+    /// Adds a connection that another has announced; false if too many are expected, or if
+    /// another has announced the same and it has not begun.
     ///
     /// It counts while its parent, a connection with a protocol of announcements, is in the
     /// table. Packets of such connections add their own.
     pub fn expect(&self, expectation: Expectation, now: Instant) -> bool {
+        if let Some(other) = self.expectations.find(&expectation.tuple, now)
+            && self.find_original(other.parent, now).is_none()
+        {
+            self.expectations.remove_of(&other.parent);
+        }
+        self.add_expectation(expectation, now)
+    }
+
+    /// As [`Tracker::expect`], while the parent's shard is locked: a connection whose time is over
+    /// counts until it is collected.
+    pub(super) fn add_expectation(&self, expectation: Expectation, now: Instant) -> bool {
         let is_added = self.expectations.add(expectation, now);
         self.tally.count(match is_added {
             true => Event::Expected,

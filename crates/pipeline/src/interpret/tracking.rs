@@ -39,6 +39,9 @@ impl<O: Observer> Walk<'_, O> {
         }
         let (mark, label) = self.execute_inside(&tracking.exec);
         self.has_tracked = true;
+        let rule = self.author.rule();
+        let rule = rule.filter(|_| self.pipeline.config.names_committing_rules);
+        let rule = rule.and_then(|rule| self.pipeline.number_of_rule(rule));
         self.emit(Effect::Track(Arc::new(TrackRequest {
             zone,
             is_commit: tracking.is_commit,
@@ -51,7 +54,7 @@ impl<O: Observer> Walk<'_, O> {
             translation: tracking.translation.clone(),
             alg: tracking.alg,
             timeout_policy: 0,
-            rule: 0,
+            rule: rule.unwrap_or(0),
             // Numbered when all that follows is known.
             place: 0,
         })));

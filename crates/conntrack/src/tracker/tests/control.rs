@@ -252,6 +252,47 @@ fn too_many_announcements_are_counted() {
     assert_eq!((counters.expected, counters.expectations_refused), (1, 2));
 }
 
+/// Two control connections between the same hosts announce the same port.
+#[test]
+fn an_announcement_belongs_to_the_first_until_it_is_used() {
+    let stage = Stage::new();
+    open_ftp(&stage, &ftp(commit(0)), CLIENT);
+    let first = stage.entries()[0].original;
+    let mut second = first;
+    second.source.port = 1_001;
+    stage.send(&syn(&second), &ftp(commit(0)));
+    let announced = |parent: Tuple, mark: u32| Expectation {
+        tuple: data(SERVER, CLIENT, 4_000),
+        parent,
+        source: None,
+        destination: None,
+        mark,
+        label: 0,
+    };
+    let expect = |stage: &Stage, parent, mark| {
+        let expectation = announced(parent, mark);
+        stage.tracker.expect(expectation, stage.now)
+    };
+    assert!(expect(&stage, first, 1));
+    assert!(!expect(&stage, second, 2), "it is the first's");
+    assert!(expect(&stage, first, 3), "the first renews it");
+    let begin = |stage: &Stage, source_port| {
+        let mut tuple = data(SERVER, CLIENT, 4_000);
+        tuple.source.port = source_port;
+        let tracked = stage.send(&syn(&tuple), &commit(0));
+        (tracked.mark, tracked.original)
+    };
+    assert_eq!(begin(&stage, 20), (3, Some(first)));
+    assert!(expect(&stage, second, 4), "the first has used it");
+    assert_eq!(begin(&stage, 21), (4, Some(second)));
+    // What ends with its parent is free, used or not.
+    assert!(expect(&stage, first, 5));
+    assert!(stage.tracker.flush_tuple(&first, stage.now));
+    assert!(expect(&stage, second, 6));
+    assert_eq!(begin(&stage, 22), (6, Some(second)));
+    assert_eq!(stage.tracker.counters().expectations_refused, 1);
+}
+
 #[test]
 fn an_announced_connection_inherits_and_ends_with_its_control_connection() {
     let stage = Stage::new();

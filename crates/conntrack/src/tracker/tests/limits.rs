@@ -231,6 +231,34 @@ fn flushes_end_what_they_name() {
     }
     fill();
     assert_eq!(stage.tracker.remove_of_rule(4), 4);
+    let flushed = stage.tracker.counters().flushed;
+    let (mut ended, mut cursor) = (0, Some(Cursor::default()));
+    while let Some(place) = cursor {
+        let (count, next) = stage.tracker.end_orphans(&[1, 2].into(), place, 3);
+        (ended, cursor) = (ended + count, next);
+    }
+    let counters = stage.tracker.counters();
+    assert_eq!((ended, counters.orphaned), (8, 8));
+    assert_eq!(counters.flushed, flushed);
+    assert_eq!(stage.entries().len(), 8);
+}
+
+#[test]
+fn limits_and_times_may_be_given_from_the_start() {
+    let stage = Stage::with(Config {
+        zone_connections: 2,
+        timeouts: TimeoutPolicy::default().with(Timeout::UdpFirst, 5),
+        ..Config::default()
+    });
+    for port in 1..=3 {
+        stage.send(&from(port), &commit(0));
+    }
+    stage.send(&from(1), &commit(1));
+    assert_eq!(stage.tracker.zone_limit(0).count, 2);
+    assert_eq!(stage.tracker.counters().zone_full, 1);
+    let entries = stage.entries();
+    assert!(entries.iter().all(|entry| entry.timeout_s == 5));
+    assert_eq!(entries.len(), 3);
 }
 
 #[test]

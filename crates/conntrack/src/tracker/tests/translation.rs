@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 
 use super::*;
+use crate::hash::Seed;
+use crate::nat;
 use crate::tests::{address, commit_nat, echo_tuple, nat, packet};
 use crate::{Alg, Endpoint, Selection, TranslationKind, Tuple};
 
@@ -139,6 +141,36 @@ fn ports_run_out() {
         pass(&stage, packet(&ends).build(), &request).0,
         "new|trk|snat"
     );
+}
+
+/// All of a million tuples are taken: the search ends after a bounded number of them.
+#[test]
+fn a_million_taken_tuples_are_not_all_tried() {
+    const ADDRESSES: u8 = 16;
+    let stage = Stage::new();
+    let server = "10.0.0.2";
+    // Packets of the server's own have the tuples that answers to translated clients would have.
+    for last in 0..ADDRESSES {
+        let public = format!("192.0.2.{last}");
+        for port in 1_024..=u16::MAX {
+            let own = tuple(server, 80, &public, port);
+            stage.send(&packet(&own).build(), &commit(0));
+        }
+    }
+    assert!(stage.tracker.connection_count() > 1_000_000);
+    let request = commit_nat(SOURCE, Some(("192.0.2.0", "192.0.2.15")), None);
+    let client = tuple("10.0.0.1", 5_000, server, 80);
+    let translation = request.translation.as_ref().expect("it translates");
+    let target = translation.target.as_ref().expect("it has a target");
+    let tries = nat::reply_tuples(&client, translation, target, Seed::new(0), 0);
+    assert!(tries.count() <= nat::CANDIDATES_MAX);
+    let refused = pass(&stage, packet(&client).build(), &request);
+    assert_eq!(refused, named("inv|trk", client));
+    assert_eq!(stage.tracker.counters().ports_exhausted, 1);
+    // One that is free among the first tries is found.
+    let other = tuple("10.0.0.1", 5_000, server, 81);
+    let state = pass(&stage, packet(&other).build(), &request).0;
+    assert_eq!(state, "new|trk|snat");
 }
 
 #[test]
