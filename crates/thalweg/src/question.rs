@@ -129,6 +129,7 @@ impl PacketArguments {
                  its bytes in hexadecimal",
             ));
         }
+        let value = |field| flow.term(field).map_or(0, |term| term.value);
         if value(f::RECIRC_ID) != 0 {
             return Err(bad_input(
                 "FLOW: an entry of a later pass says nothing of what happened before it; ask about \
@@ -154,7 +155,6 @@ impl PacketArguments {
 /// The packet's initial state besides its bytes.
 fn beginning(flow: &Match) -> Beginning {
     let fields = f::fields();
-    let value = |field| flow.term(field).map_or(0, |term| term.value);
     let mut connection = Connection::NONE;
     for term in flow.terms() {
         connection.set(term.field, term.value);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use thalweg_packet::{
-    Connection, FieldId, Headers, Instant, Layout, Packet, PacketPool, PortId, Receipt, standard,
+    Connection, Headers, Instant, Layout, Packet, PacketPool, PortId, Receipt, standard,
 };
 use thalweg_pipeline::{Effect, Outbox, run};
 use thalweg_vswitchd::datapath_text::{ActionWriter, DatapathFlow, FieldBits};

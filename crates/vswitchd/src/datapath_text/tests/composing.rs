@@ -1,6 +1,6 @@
 //! Keys become frames that have them.
 
-use thalweg_packet::{FieldId, Headers, Layout, Receipt, standard as f};
+use thalweg_packet::{Headers, Layout, Receipt, standard as f};
 
 use super::reading::read;
 use crate::datapath_text::{
