@@ -40,6 +40,8 @@ pub(crate) use report::Report;
 pub(crate) use wanted::{Complaint, LOCAL, STATIONS_MAX, WantedBridge, read};
 
 use crate::trace::FrozenTraces;
+pub(crate) use tunnels::follow_options;
+
 use allocate::DatapathNumbers;
 use device::{Device, Devices};
 use wanted::{WantedInterface, WantedOpenFlow};

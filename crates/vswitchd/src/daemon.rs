@@ -37,7 +37,7 @@ use thalweg_pipeline::{Action, Actions, Change, OVS_COMPARED, Operation, Subfiel
 use thalweg_switch::{Interrupter, Switch, SwitchConfig};
 
 use self::zones::ZonePolicies;
-use crate::bridges::{Bridges, Complaint, Dummies, STATIONS_MAX};
+use crate::bridges::{Bridges, Complaint, Dummies, STATIONS_MAX, follow_options};
 use crate::database::{DatabaseAddress, DatabaseLink, Waker};
 use crate::log::{Log, LogLimit};
 use crate::options::{DaemonOptions, DummyLevel, VERSION_TEXT};
@@ -211,6 +211,8 @@ impl Daemon {
             is_ready: false,
             must_exit: false,
         };
+        let follower = follow_options(&daemon.bridges.tunnels);
+        daemon.switch.follow_tunnel_options(follower);
         daemon.follow_log();
         Ok(daemon)
     }

@@ -7,9 +7,10 @@
 use thalweg_io::{TunnelDeviceSettings, TunnelHub, TunnelOpenError, TunnelWay};
 use thalweg_packet::PortId;
 use thalweg_pipeline::BridgeId;
-use thalweg_switch::{Switch, SwitchPort};
+use thalweg_switch::{OptionsFollower, Switch, SwitchPort};
 use thalweg_tunnel::{
-    TunnelInsertError, TunnelListener, TunnelOptionProblem, TunnelPort, TunnelType,
+    OptionMap, OptionMapping, TunnelInsertError, TunnelListener, TunnelOptionProblem, TunnelPort,
+    TunnelType,
 };
 
 use super::allocate::DatapathNumbers;
@@ -79,6 +80,26 @@ impl TunnelRefusal {
             },
         }
     }
+}
+
+/// Tells a hub which options of Geneve have a field, in the tunnels of a bridge.
+pub(crate) fn follow_options(hub: &TunnelHub) -> OptionsFollower {
+    let hub = hub.clone();
+    Box::new(move |bridge, options| {
+        let mut map = OptionMap::default();
+        for option in options {
+            let mapping = OptionMapping {
+                class: option.class,
+                kind: option.kind,
+                len_bytes: option.length,
+                index: option.index,
+            };
+            // The session has refused what the map would refuse.
+            let added = map.add(&[mapping]);
+            debug_assert!(added.is_ok(), "{added:?}");
+        }
+        hub.set_option_map(u32::from(bridge.0), map);
+    })
 }
 
 /// Where a tunnel is, in its bridge and its datapath.
