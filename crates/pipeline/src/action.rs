@@ -174,6 +174,15 @@ impl Output {
     }
 }
 
+/// Asks whether a packet is longer than a size, and keeps the answer in a bit.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct LengthCheck {
+    /// The size; the packet's link layer counts, padding behind an IP packet does not.
+    pub limit_bytes: u16,
+    /// The bit: 1 if the packet is longer.
+    pub larger: Subfield,
+}
+
 /// One action or instruction of a rule.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
@@ -263,6 +272,8 @@ pub enum Action {
         /// The longest hard timeout in seconds; 0 to leave it.
         hard_s: u16,
     },
+    /// Writes whether the packet is longer than a size, for the rest of this list only.
+    CheckLarger(Box<LengthCheck>),
     /// Measures the packet by a meter, which may drop it.
     Meter(MeterId),
     /// Ends this pass; the rest of all lists follows once the packet was looked up again.

@@ -42,6 +42,7 @@ mod fragments;
 mod frozen;
 mod groups;
 mod learning;
+mod length;
 mod links;
 mod lists;
 mod meters;

@@ -227,6 +227,7 @@ fn add_action(action: &Action, fields: &[FieldDescriptor], used: &mut BTreeSet<F
             used.insert(f::RECIRC_ID);
         }
         Action::Learn(learning) => add_learning(learning, fields, used),
+        Action::CheckLarger(check) => add_written(&check.larger, fields, used),
         Action::WriteMetadata { .. } => add_target(f::METADATA, fields, used),
     }
 }

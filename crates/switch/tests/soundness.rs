@@ -18,7 +18,8 @@ use rand_pcg::Pcg64Mcg;
 use thalweg_datapath::{MaintainerKind, MegaflowClassifier, Mode, RefuseReason};
 use thalweg_packet::{Headers, Instant, Packet, PortId, Receipt};
 use thalweg_pipeline::{
-    BridgeId, Change, ClassifierKind, FragmentMode, Mirrors, Operation, StepKind, text, translate,
+    BridgeId, Change, ClassifierKind, Effect, FragmentMode, Mirrors, Operation, StepKind, text,
+    translate,
 };
 use thalweg_switch::{Config, Engine};
 use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
@@ -93,6 +94,10 @@ fn shapes() -> Vec<(RandomConfig, Config)> {
     for (index, (mut random, mut engine)) in tuple_space.iter().cloned().enumerate() {
         engine.datapath.mode = Mode::ComputationalFlows;
         random.conjoins = index % 2 == 0;
+        shapes.push((random, engine));
+    }
+    for (mut random, engine) in tuple_space.iter().cloned() {
+        random.checks_length = true;
         shapes.push((random, engine));
     }
     for (mut random, engine) in tuple_space {
@@ -323,6 +328,7 @@ fn every_cached_answer_is_the_interpreters() {
     let (mut hits, mut recirculations, mut computed) = (0, 0, 0);
     let (mut candidates, mut falses) = (0, 0);
     let mut learned = 0;
+    let mut branches = 0;
     for seed in setting("THALWEG_SEED", 0).. {
         for (index, (random, config)) in shapes().iter().enumerate() {
             let context = format!("seed {seed}, shape {index}");
@@ -340,6 +346,11 @@ fn every_cached_answer_is_the_interpreters() {
             hits += statistics.microflow.hits + statistics.megaflow.hits;
             recirculations += statistics.recirculations;
             learned += run.engine.learning().learned;
+            let entries = run.engine.datapath().entries();
+            branches += entries
+                .iter()
+                .filter(|entry| branches_by_length(&entry.effects))
+                .count();
             candidates += statistics.lookups.candidates;
             falses += statistics.lookups.false_candidates;
             if config.datapath.mode == Mode::ComputationalFlows {
@@ -359,6 +370,7 @@ fn every_cached_answer_is_the_interpreters() {
         "{checked} answers compared, {flips} masks flipped, {hits} hits, {recirculations} \
          recirculations, {computed} by the rules, {learned} rules learned, drops {drops:?}"
     );
+    assert!(branches > 100, "hardly any answer depended on a length");
     assert!(learned > 100, "packets hardly taught any rules");
     assert!(
         computed > checked / 20,
@@ -375,4 +387,13 @@ fn every_cached_answer_is_the_interpreters() {
         candidates > 100 && falses > 0,
         "the first layer was not used"
     );
+}
+
+/// Whether effects depend on the packet's length.
+fn branches_by_length(effects: &[Effect]) -> bool {
+    let is_branch = |effect: &Effect| matches!(effect, Effect::ByLength { .. });
+    let inside = |effect: &Effect| effect.lists().any(branches_by_length);
+    effects
+        .iter()
+        .any(|effect| is_branch(effect) || inside(effect))
 }

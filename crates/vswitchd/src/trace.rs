@@ -322,8 +322,7 @@ fn as_of_a_rule(effects: &[Effect]) -> Vec<Effect> {
             sender,
             meter,
         },
-        Effect::Clone(nested) => Effect::Clone(as_of_a_rule(&nested).into()),
-        other => other,
+        other => other.map_lists(|nested| as_of_a_rule(&nested)),
     });
     effects.collect()
 }
@@ -337,12 +336,11 @@ fn without_sends(effects: &[Effect]) -> Vec<Effect> {
         | Effect::Track(_)
         | Effect::Meter(_)
         | Effect::Slow { .. } => None,
-        Effect::Clone(nested) => Some(Effect::Clone(without_sends(nested).into())),
         Effect::LearnRule { rule, .. } => Some(Effect::LearnRule {
             rule: rule.clone(),
             outcomes: None,
         }),
-        other => Some(other.clone()),
+        other => Some(other.clone().map_lists(|nested| without_sends(&nested))),
     });
     kept.collect()
 }

@@ -128,6 +128,7 @@ pub(crate) fn check(actions: &[Action]) -> Result<(), Unsupported> {
             | Action::Track(_)
             | Action::Untrack => return Err(Unsupported::Action("connections")),
             Action::Resubmit { .. } | Action::Goto(_) | Action::Exit | Action::Note(_) => 0,
+            Action::CheckLarger(_) => return Err(Unsupported::Action("check_pkt_larger")),
             Action::Learn(_) | Action::FinTimeout { .. } => {
                 return Err(Unsupported::Action("learned rules"));
             }

@@ -34,8 +34,8 @@ const REASONS: [(&str, &str); 42] = [
     ("encap(", "packet types: later work"),
     ("nsh", "NSH: later work"),
     (
-        "check_pkt_larger",
-        "the action `check_pkt_larger`: later work",
+        "check_pkt_len",
+        "the datapath's features cannot be turned off",
     ),
     ("tun_metadata", "tunnels: later work"),
     ("pkt_mark", "the field `pkt_mark`: later work"),

@@ -102,6 +102,7 @@ impl Owner {
                 | Action::DebugSlow
                 | Action::Learn(_)
                 | Action::FinTimeout { .. }
+                | Action::CheckLarger(_)
                 | Action::Meter(_)
                 | Action::Output(Output::Field(_))
         ) || matches!(action, Action::Output(output) if output.is_extended());
@@ -381,6 +382,10 @@ impl Form<'_> {
             Action::WriteActions(nested) => self.list(nested, Owner::ActionSet, depth + 1),
             Action::Track(tracking) => self.tracking(tracking, depth),
             Action::Learn(learning) => self.learning(learning),
+            Action::CheckLarger(check) if check.larger.width_bits() != 1 => {
+                Err("check_pkt_larger: the result has one bit".to_owned())
+            }
+            Action::CheckLarger(check) => self.writable(&check.larger),
             Action::WriteMetadata { value, mask } if value & !mask != 0 => Err(format!(
                 "write_metadata: the value {value:#x} has bits outside the mask {mask:#x}"
             )),

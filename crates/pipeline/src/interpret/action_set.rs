@@ -121,6 +121,7 @@ impl Part {
             | Action::DebugSlow
             | Action::Learn(_)
             | Action::FinTimeout { .. }
+            | Action::CheckLarger(_)
             | Action::Meter(_)
             | Action::WriteActions(_)
             | Action::ClearActions

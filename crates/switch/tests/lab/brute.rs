@@ -107,6 +107,7 @@ impl Bench {
     ) -> Bench {
         shape.tables = 2 + (seed % 5) as u8;
         shape.rules_per_table = [4, 10, 25][seed as usize % 3];
+        shape.checks_length = seed.is_multiple_of(4);
         config.datapath.maintainer = kind;
         config.datapath.seed = seed;
         config.pipeline.seed = seed;
@@ -441,6 +442,15 @@ fn is_alike(one: &[Effect], other: &[Effect]) -> bool {
         && pairs.into_iter().all(|pair| match pair {
             (Effect::Recirculate(_), Effect::Recirculate(_)) => true,
             (Effect::Clone(one), Effect::Clone(other)) => is_alike(one, other),
+            (
+                Effect::ByLength { limit_bytes, .. },
+                Effect::ByLength {
+                    limit_bytes: same, ..
+                },
+            ) => {
+                let mut lists = pair.0.lists().zip(pair.1.lists());
+                limit_bytes == same && lists.all(|(one, other)| is_alike(one, other))
+            }
             (one, other) => one == other,
         })
 }

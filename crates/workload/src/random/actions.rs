@@ -87,6 +87,10 @@ pub(super) fn draw_actions(
                 .extend(tracking::draw_action(random, config, table, &list.shape));
             continue;
         }
+        if config.checks_length && random.random_ratio(1, 4) {
+            list.push_length_check(random);
+            continue;
+        }
         if config.is_broad && random.random() {
             list.push_broad(random, table);
             continue;
@@ -169,6 +173,17 @@ impl<'a> ActionList<'a> {
         }
         let action = broad::draw_action(random, self.config, table, &mut self.shape, 0);
         self.actions.extend(action);
+    }
+
+    /// Asks whether the packet is longer than some packets are; the bit is one that rules match.
+    fn push_length_check(&mut self, random: &mut Random) {
+        let bit = bits(
+            Register(random.random_range(0..4)),
+            random.random_range(0..4),
+            1,
+        );
+        let bytes = random.random_range(40..110);
+        self.actions.push(Action::CheckLarger(bytes, bit));
     }
 
     /// Sets a register to the number of a reserved port, or of one next to these, and outputs

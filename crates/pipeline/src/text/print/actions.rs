@@ -189,6 +189,10 @@ fn control(out: Out<'_, '_>, action: &Action, context: Context<'_>) -> fmt::Resu
         Action::Untrack => out.write_str("ct_clear"),
         Action::Learn(asked) => learning(out, asked, context),
         Action::FinTimeout { idle_s, hard_s } => fin_timeout(out, *idle_s, *hard_s),
+        Action::CheckLarger(check) => {
+            write!(out, "check_pkt_larger({})->", check.limit_bytes)?;
+            subfield(out, &check.larger, context)
+        }
         Action::Exit => out.write_str("exit"),
         Action::ClearActions => out.write_str("clear_actions"),
         Action::WriteMetadata { value, mask } => {

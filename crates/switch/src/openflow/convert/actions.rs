@@ -8,8 +8,8 @@ use thalweg_openflow::{self as of, ErrorCode, Needs, Refusal, Value, refuse};
 use thalweg_packet::PortId;
 use thalweg_packet::standard as f;
 use thalweg_pipeline::{
-    Action, Actions, FlowHash, GroupId, LinkAlgorithm, LinkChoice, Match, MemberAlgorithm,
-    MemberChoice, MeterId, Output, PacketInReason, Subfield, TableId, Write,
+    Action, Actions, FlowHash, GroupId, LengthCheck, LinkAlgorithm, LinkChoice, Match,
+    MemberAlgorithm, MemberChoice, MeterId, Output, PacketInReason, Subfield, TableId, Write,
 };
 
 use super::fields::{needs_more, pieces_for_action, subfield};
@@ -196,6 +196,13 @@ impl Reader {
                     hard_s: *hard_s,
                 }
             }
+            Of::CheckPacketLarger {
+                length,
+                destination,
+            } => Action::CheckLarger(Box::new(LengthCheck {
+                limit_bytes: *length,
+                larger: self.written(*destination)?,
+            })),
             Of::DebugRecirc => Action::DebugRecirculation,
             Of::DebugSlow => Action::DebugSlow,
             Of::Meter(number) => meter(*number)?,

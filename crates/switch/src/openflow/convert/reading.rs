@@ -206,6 +206,13 @@ fn tell(action: &Action, shape: &mut Shape) -> of_action::Action {
             idle_s: *idle_s,
             hard_s: *hard_s,
         },
+        Action::CheckLarger(check) => match of_subfield(&check.larger, shape) {
+            Some(destination) => Of::CheckPacketLarger {
+                length: check.limit_bytes,
+                destination,
+            },
+            None => untold(action),
+        },
         Action::DebugRecirculation => Of::DebugRecirc,
         Action::DebugSlow => Of::DebugSlow,
         Action::Meter(meter) => Of::Meter(meter.number()),
