@@ -26,6 +26,10 @@ pub struct Receipt {
     pub in_port: u32,
     /// The frozen continuation that the packet resumes; zero on a first pass.
     pub recirculation_id: u32,
+    /// The packet's mark (Linux's `skb->mark`).
+    pub mark: u32,
+    /// The hash that a datapath gave the packet.
+    pub datapath_hash: u32,
     /// The tunnel's key.
     pub tunnel_id: u64,
     /// The tunnel's outer IPv4 source.
@@ -114,6 +118,8 @@ impl Receipt {
         match what {
             Intrinsic::InPort => u64::from(self.in_port),
             Intrinsic::RecirculationId => u64::from(self.recirculation_id),
+            Intrinsic::PacketMark => u64::from(self.mark),
+            Intrinsic::DatapathHash => u64::from(self.datapath_hash),
             Intrinsic::TunnelId => self.tunnel_id,
             Intrinsic::TunnelSource => u64::from(self.tunnel_source),
             Intrinsic::TunnelDestination => u64::from(self.tunnel_destination),

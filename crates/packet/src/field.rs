@@ -95,6 +95,10 @@ pub enum Intrinsic {
     InPort,
     /// The frozen continuation that the packet resumes; zero on its first pass.
     RecirculationId,
+    /// The packet's mark.
+    PacketMark,
+    /// The hash that a datapath gave the packet.
+    DatapathHash,
     /// The tunnel's key (VNI).
     TunnelId,
     /// The tunnel's outer IPv4 source.

@@ -307,6 +307,7 @@ fn is_blind(action: &Action) -> bool {
             !matches!(output, Output::Normal | Output::Field(_) | Output::Table)
         }
         Action::Note(_)
+        | Action::Sample(_)
         | Action::Conjunction { .. }
         | Action::ClearActions
         | Action::WriteActions(_)

@@ -57,6 +57,10 @@ pub struct Pass {
 /// What is known of a packet, besides its bytes and port, at its first pass.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Beginning {
+    /// Its mark; later passes keep it.
+    pub mark: u32,
+    /// The hash that a datapath gave it; later passes keep it.
+    pub datapath_hash: u32,
     /// The tunnel it came out of; later passes keep it.
     pub tunnel_id: u64,
     /// The tunnel's outer IPv4 source.
@@ -204,6 +208,8 @@ impl<'a> Passes<'a> {
         let receipt = Receipt {
             in_port: packet.in_port().0,
             recirculation_id: self.made,
+            mark: self.beginning.mark,
+            datapath_hash: self.beginning.datapath_hash,
             tunnel_id: self.beginning.tunnel_id,
             tunnel_source: self.beginning.tunnel_source,
             tunnel_destination: self.beginning.tunnel_destination,

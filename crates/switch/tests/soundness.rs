@@ -22,7 +22,7 @@ use thalweg_pipeline::{
     translate,
 };
 use thalweg_switch::{Config, Engine};
-use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
+use thalweg_workload::{Field, PacketSource, RandomConfig, RandomPipeline};
 
 /// Least comparisons in a run.
 const CHECKS: u64 = if cfg!(debug_assertions) {
@@ -98,6 +98,7 @@ fn shapes() -> Vec<(RandomConfig, Config)> {
     }
     for (mut random, engine) in tuple_space.iter().cloned() {
         random.checks_length = true;
+        random.fields.extend([Field::PacketMark, Field::SetOutput]);
         shapes.push((random, engine));
     }
     for (mut random, engine) in tuple_space {

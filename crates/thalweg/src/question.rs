@@ -68,6 +68,8 @@ impl Spelling {
             Some("(") => Spelling::Datapath,
             _ if flow.starts_with("ufid:") => Spelling::Datapath,
             _ if flow.starts_with("recirc_id=") => Spelling::Entry,
+            // Only the mark stands in front of it.
+            _ if flow.starts_with("pkt_mark=") && flow.contains(",recirc_id=") => Spelling::Entry,
             _ => Spelling::Flow,
         }
     }
@@ -162,6 +164,8 @@ fn beginning(flow: &Match) -> Beginning {
     let registers = flow.terms().iter();
     let registers = registers.filter(|term| !fields[term.field.index()].is_ingress());
     Beginning {
+        mark: value(f::PKT_MARK) as u32,
+        datapath_hash: value(f::DP_HASH) as u32,
         tunnel_id: value(f::TUN_ID) as u64,
         tunnel_source: value(f::TUN_SRC) as u32,
         tunnel_destination: value(f::TUN_DST) as u32,
@@ -204,6 +208,8 @@ impl Question {
         let receipt = Receipt {
             in_port: self.in_port.0,
             recirculation_id: 0,
+            mark: self.beginning.mark,
+            datapath_hash: self.beginning.datapath_hash,
             tunnel_id: self.beginning.tunnel_id,
             tunnel_source: self.beginning.tunnel_source,
             tunnel_destination: self.beginning.tunnel_destination,

@@ -269,8 +269,13 @@ fn megaflow_text(
         megaflow = megaflow.replacen("recirc_id=0", &number, 1);
     }
     if has_queue {
-        // It stands behind the number of the pass.
-        megaflow = megaflow.replacen(',', ",skb_priority=0,", 1);
+        // It stands behind the number of the pass and the datapath's hash.
+        let parts: Vec<&str> = megaflow.split(',').collect();
+        let is_before =
+            |part: &&str| part.starts_with("recirc_id=") || part.starts_with("dp_hash=");
+        let place = parts.iter().rposition(is_before);
+        let (before, behind) = parts.split_at(place.map_or(0, |place| place + 1));
+        megaflow = [before, &["skb_priority=0"], behind].concat().join(",");
     }
     megaflow
 }

@@ -103,6 +103,10 @@ fn parse_action(text: &str) -> anyhow::Result<DatapathAction> {
     if let Some(("skb_priority", queue)) = call(inside).filter(|_| name == "set") {
         return Ok(DatapathAction::Queue(parse_number(queue)? as u32));
     }
+    if let Some(("skb_mark", _)) = call(inside).filter(|_| name == "set") {
+        // Nothing that leaves shows it.
+        return Ok(DatapathAction::Set(Vec::new()));
+    }
     Ok(match name {
         "set" => DatapathAction::Set(parse_set(inside)?),
         "trunc" => DatapathAction::Cut(parse_number(inside)? as u32),

@@ -40,8 +40,9 @@ impl<O: Observer> Walk<'_, O> {
     }
 
     fn is_on_wire(&self, field: FieldId) -> bool {
+        // A datapath is told of the mark, so that it goes with the packet.
         let source = &self.pipeline.fields()[field.index()].source;
-        matches!(source, Source::Wire(_) | Source::Scalar(_))
+        field == f::PKT_MARK || matches!(source, Source::Wire(_) | Source::Scalar(_))
     }
 
     /// Reads whether a header with the field is present.

@@ -683,17 +683,19 @@ impl<'a, O: Observer> Walk<'a, O> {
             Action::CheckLarger(_) => {}
             Action::Meter(meter) => self.measure(*meter),
             Action::DebugSlow => self.emit(Effect::Slow { meter: None }),
-            Action::Note(_) => {}
+            Action::Note(_) | Action::Sample(_) => {}
             Action::Conjunction { .. } => self.tell(Sight::IdleConjunction),
             Action::Exit => return Next::Exit,
             Action::WriteActions(list) => {
                 list.iter()
                     .for_each(|action| action_set::add(&mut self.action_set, action));
+                self.note_set_output();
                 self.tell_action_set(|set| Sight::ActionSetIs(set));
             }
             Action::ClearActions => {
                 self.tell_action_set(|set| Sight::ActionSetWas(set));
                 self.action_set.clear();
+                self.note_set_output();
             }
             Action::WriteMetadata { value, mask } => {
                 self.state
@@ -702,6 +704,13 @@ impl<'a, O: Observer> Walk<'a, O> {
             Action::Goto(to) => return Next::Table(*to),
         }
         Next::Continue
+    }
+
+    /// Writes where the action set sends the packet, for rules that match it.
+    fn note_set_output(&mut self) {
+        let port = action_set::output_of(&self.action_set);
+        self.state
+            .write(f::ACTSET_OUTPUT, port.into(), u32::MAX.into());
     }
 
     /// Begins again as a packet from `port`, in its bridge.

@@ -16,13 +16,14 @@
 mod conjunction;
 mod learn;
 mod links;
+mod sample;
 mod send;
 mod track;
 mod write;
 
 pub(super) use send::{group_id, output, table_id};
 
-use super::error::Parsed;
+use super::error::{Parsed, TextError};
 use super::fields::{self, Format, Name};
 use super::intern::Interner;
 use super::line::{Line, Mark, Pair, excerpt};
@@ -31,7 +32,7 @@ use crate::action::{Action, Actions, LengthCheck, Slice, Subfield};
 use crate::check::form::{BESIDE_CONJUNCTION, MAX_NESTING, OUT_OF_ORDER, Owner};
 
 /// Open vSwitch actions without a counterpart here.
-const MISSING: [&str; 5] = ["sample", "encap", "decap", "delete_field", "dec_nsh_ttl"];
+const MISSING: [&str; 3] = ["encap", "decap", "dec_nsh_ttl"];
 
 /// Reads the action lists of a line.
 pub(super) struct ActionReader<'a> {
@@ -124,8 +125,11 @@ impl<'a> ActionReader<'a> {
         if let Some(action) = self.learn(word, pair)? {
             return Ok(action);
         }
-        if word == "check_pkt_larger" {
-            return self.length_check(pair.value);
+        match word {
+            "check_pkt_larger" => return self.length_check(pair.value),
+            "sample" => return self.sample(pair),
+            "delete_field" => return Err(self.delete_field(pair)),
+            _ => {}
         }
         if let Some(action) = self.write(word, pair)? {
             return Ok(action);
@@ -157,6 +161,17 @@ impl<'a> ActionReader<'a> {
                 larger,
             }))),
             _ => Err(line.value(target, "one bit of a field (reg0[0])")),
+        }
+    }
+
+    /// Why a field cannot be deleted: there are no `tun_metadata` fields here.
+    fn delete_field(&self, pair: Pair<'a>) -> TextError {
+        let value = pair.value;
+        match value.starts_with("tun_metadata") {
+            true => self.line.unsupported(pair.key, "delete_field"),
+            false => self
+                .line
+                .value(value, "a field that can be deleted (tun_metadata0 to 63)"),
         }
     }
 

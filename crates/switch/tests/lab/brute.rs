@@ -18,7 +18,7 @@ use thalweg_pipeline::{
     Output, Pipeline, PortState, RuleId, StepKind, Translation, text, translate,
 };
 use thalweg_switch::{Config, Engine};
-use thalweg_workload::{ConversationSource, PacketSource, RandomConfig, RandomPipeline};
+use thalweg_workload::{ConversationSource, Field, PacketSource, RandomConfig, RandomPipeline};
 
 /// Keys of a region tried after each change, for each entry checked.
 const TRIES: usize = 3;
@@ -108,6 +108,9 @@ impl Bench {
         shape.tables = 2 + (seed % 5) as u8;
         shape.rules_per_table = [4, 10, 25][seed as usize % 3];
         shape.checks_length = seed.is_multiple_of(4);
+        if seed % 4 == 1 {
+            shape.fields.extend([Field::PacketMark, Field::SetOutput]);
+        }
         config.datapath.maintainer = kind;
         config.datapath.seed = seed;
         config.pipeline.seed = seed;

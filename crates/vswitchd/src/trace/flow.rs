@@ -13,8 +13,6 @@ pub(super) struct TracedFlow {
     pub(super) key: FieldBits,
     /// EtherTypes of the outer and the inner tag; 0 where not known.
     pub(super) tag_types: [u16; 2],
-    /// Linux's mark of the packet, which no rule reads here.
-    pub(super) mark: u32,
     /// Linux's priority of the packet.
     pub(super) priority: u32,
 }
@@ -23,7 +21,6 @@ impl TracedFlow {
     /// The place of a value that no field has.
     pub(super) fn given_mut(&mut self, name: &str) -> Option<&mut u32> {
         match name {
-            "pkt_mark" | "skb_mark" => Some(&mut self.mark),
             "skb_priority" => Some(&mut self.priority),
             _ => None,
         }
@@ -40,6 +37,8 @@ impl TracedFlow {
         let receipt = Receipt {
             in_port: self.key.get(f::IN_PORT) as u32,
             recirculation_id: self.key.get(f::RECIRC_ID) as u32,
+            mark: self.key.get(f::PKT_MARK) as u32,
+            datapath_hash: self.key.get(f::DP_HASH) as u32,
             tunnel_id: self.key.get(f::TUN_ID) as u64,
             tunnel_source: self.key.get(f::TUN_SRC) as u32,
             tunnel_destination: self.key.get(f::TUN_DST) as u32,
@@ -50,7 +49,6 @@ impl TracedFlow {
         Some(TracedFlow {
             key: FieldBits::read_words(layout, &words),
             tag_types: [0; 2],
-            mark: self.mark,
             priority: self.priority,
         })
     }
@@ -80,8 +78,9 @@ impl TracedFlow {
         let mut text = String::new();
         let recirculation = self.key.get(f::RECIRC_ID) as u32;
         let given = [
-            ("pkt_mark", self.mark),
+            ("pkt_mark", self.key.get(f::PKT_MARK) as u32),
             ("recirc_id", recirculation),
+            ("dp_hash", self.key.get(f::DP_HASH) as u32),
             ("skb_priority", self.priority),
         ];
         for (name, value) in given {

@@ -14,8 +14,8 @@ use crate::rule::Match;
 use crate::seed::{Random, pick};
 
 use Field::{
-    EthDst, EthSrc, IpDscp, IpDst, IpSrc, Ipv6Dst, Ipv6Src, Metadata, Register, TcpDst, TcpSrc,
-    UdpDst, UdpSrc, VlanTci, VlanVid,
+    EthDst, EthSrc, IpDscp, IpDst, IpSrc, Ipv6Dst, Ipv6Src, Metadata, PacketMark, Register,
+    SetOutput, TcpDst, TcpSrc, UdpDst, UdpSrc, VlanTci, VlanVid,
 };
 
 const fn bits(field: Field, start: u32, count: u32) -> FieldSlice {
@@ -45,6 +45,20 @@ const COMMON_MOVES: &[(FieldSlice, FieldSlice)] = &[
     (bits(VlanTci, 0, 12), bits(Register(2), 0, 12)),
     (bits(Register(3), 4, 8), bits(Register(3), 20, 8)),
     (bits(Metadata, 0, 32), FieldSlice::whole(Register(2))),
+];
+
+/// Moves of the packet's mark and of the action set's output.
+const MARK_MOVES: &[(FieldSlice, FieldSlice)] = &[
+    (
+        FieldSlice::whole(PacketMark),
+        FieldSlice::whole(Register(1)),
+    ),
+    (
+        FieldSlice::whole(Register(2)),
+        FieldSlice::whole(PacketMark),
+    ),
+    (bits(EthSrc, 0, 16), bits(PacketMark, 8, 16)),
+    (FieldSlice::whole(SetOutput), FieldSlice::whole(Register(0))),
 ];
 
 /// Moves that need IPv4.
@@ -221,6 +235,10 @@ impl<'a> ActionList<'a> {
 
     fn draw_set_field(&self, random: &mut Random) -> Action {
         let register = Register(random.random_range(0..4));
+        if self.has_mark() && random.random_ratio(1, 3) {
+            let value = draw_value(random, PacketMark, self.config.ports);
+            return Action::SetField(PacketMark, value);
+        }
         let mut fields = vec![EthSrc, EthDst, register, register, Metadata];
         if self.shape.tags > 0 {
             fields.push(VlanVid);
@@ -239,7 +257,16 @@ impl<'a> ActionList<'a> {
         Action::SetField(field, draw_value(random, field, self.config.ports))
     }
 
+    /// Whether rules know the packet's mark.
+    fn has_mark(&self) -> bool {
+        self.config.fields.contains(&PacketMark)
+    }
+
     fn draw_move(&self, random: &mut Random) -> Action {
+        if self.has_mark() && random.random_ratio(1, 3) {
+            let (source, destination) = *pick(random, MARK_MOVES);
+            return Action::Move(source, destination);
+        }
         let mut groups = vec![COMMON_MOVES];
         if self.shape.eth_type == Some(0x0800) {
             groups.push(IPV4_MOVES);
