@@ -40,7 +40,7 @@ use anyhow::Context;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use thalweg_pipeline::{FragmentMode, Translation};
-use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
+use thalweg_workload::{Field, PacketSource, RandomConfig, RandomPipeline};
 
 use self::explained::explain;
 use self::neighbor::{Arrival, neighbor};
@@ -151,16 +151,21 @@ pub fn default_folder(workspace: &Workspace) -> PathBuf {
 
 /// The shape of a seed's pipeline: small or large.
 fn shape(seed: u64) -> RandomConfig {
-    let vocabulary = match seed % 4 {
+    let mut vocabulary = match seed % 4 {
         0 => RandomConfig::default(),
         _ => RandomConfig::broad(),
     };
+    if seed % 5 == 1 {
+        let rarer = [Field::PacketMark, Field::SetOutput];
+        vocabulary.fields.extend(rarer);
+    }
     RandomConfig {
         tables: [2, 4, 6][seed as usize % 3],
         rules_per_table: [4, 8, 20][seed as usize / 3 % 3],
         ports: PORTS.into(),
         // The switches may choose different buckets, so groups have no choice.
         selects: false,
+        checks_length: seed.is_multiple_of(5),
         ..vocabulary
     }
 }

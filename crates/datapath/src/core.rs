@@ -362,6 +362,7 @@ impl<const W: usize> Core<W> {
                 recirculation_id: ticket.continuation,
                 connection: ticket.connection,
                 tunnel: packet.tunnel(),
+                ..Receipt::default()
             };
             let key = &mut burst.keys[count];
             self.layout

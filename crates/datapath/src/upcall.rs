@@ -126,10 +126,15 @@ impl<const W: usize> Core<W> {
                         outcomes: Some((number(with)?, number(without)?)),
                     }
                 }
-                Effect::Clone(nested) => {
-                    Effect::Clone(self.with_numbers(nested.into_vec(), continuations)?.into())
+                effect => {
+                    let mut has_room = true;
+                    let effect = effect.map_lists(|list| {
+                        let numbered = self.with_numbers(list, continuations);
+                        has_room &= numbered.is_some();
+                        numbered.unwrap_or_default()
+                    });
+                    return has_room.then_some(effect);
                 }
-                effect => effect,
             })
         };
         effects.into_iter().map(number).collect()

@@ -29,6 +29,10 @@ pub struct Receipt<'a> {
     pub recirculation_id: u32,
     /// The values of its tunnel, if it is from one.
     pub tunnel: Option<&'a TunnelValues>,
+    /// The packet's mark (Linux's `skb->mark`).
+    pub mark: u32,
+    /// The hash that a datapath gave the packet.
+    pub datapath_hash: u32,
     /// What the tracker of connections said of the packet.
     pub connection: Connection,
 }
@@ -112,6 +116,8 @@ impl Receipt<'_> {
             Intrinsic::InPort => u64::from(self.in_port),
             Intrinsic::RecirculationId => u64::from(self.recirculation_id),
             Intrinsic::Tunnel(part) => self.tunnel.map_or(0, |tunnel| tunnel.get(part) as u64),
+            Intrinsic::PacketMark => u64::from(self.mark),
+            Intrinsic::DatapathHash => u64::from(self.datapath_hash),
             Intrinsic::ConnectionState => u64::from(self.connection.state),
             Intrinsic::ConnectionZone => u64::from(self.connection.zone),
             Intrinsic::ConnectionMark => u64::from(self.connection.mark),

@@ -99,6 +99,10 @@ pub enum Intrinsic {
     RecirculationId,
     /// A value of the tunnel that the packet is from; zero without a tunnel.
     Tunnel(TunnelPart),
+    /// The packet's mark.
+    PacketMark,
+    /// The hash that a datapath gave the packet.
+    DatapathHash,
     /// The bits of the connection's state.
     ConnectionState,
     /// The zone of the connection.

@@ -221,6 +221,8 @@ catalogue! {
     CT_NW_PROTO: given("ct_nw_proto", 8, Intrinsic::ConnectionProtocol);
     CT_TP_SRC: given("ct_tp_src", 16, Intrinsic::ConnectionSourcePort);
     CT_TP_DST: given("ct_tp_dst", 16, Intrinsic::ConnectionDestinationPort);
+    PKT_MARK: given("pkt_mark", 32, Intrinsic::PacketMark);
+    DP_HASH: given("dp_hash", 32, Intrinsic::DatapathHash);
     METADATA: register("metadata", 64);
     REG0: register("reg0", 32);
     REG1: register("reg1", 32);
@@ -239,6 +241,7 @@ catalogue! {
     REG14: register("reg14", 32);
     REG15: register("reg15", 32);
     CONJ_ID: register("conj_id", 32);
+    ACTSET_OUTPUT: register("actset_output", 32);
     ETH_DST: wire("eth_dst", 48, Link, &[at(h::ETHERNET, 0)]);
     ETH_SRC: wire("eth_src", 48, Link, &[at(h::ETHERNET, 48)]);
     ETH_TYPE: scalar("eth_type", 16, Link, Scalar::EtherType);

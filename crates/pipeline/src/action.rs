@@ -174,6 +174,41 @@ impl Output {
     }
 }
 
+/// Asks a collector of samples for some of the packets.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Sampling {
+    /// Of 65,535 packets, how many; not 0.
+    pub probability: u16,
+    /// The set of collectors.
+    pub collector_set: u32,
+    /// The domain of observation.
+    pub domain: u32,
+    /// The point of observation.
+    pub point: u32,
+    /// The port that is sampled, if one is named; reserved ones have OpenFlow 1.0's numbers.
+    pub port: Option<PortId>,
+    /// The direction, if one is named.
+    pub direction: Option<SampleDirection>,
+}
+
+/// Which packets of a port a sample stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SampleDirection {
+    /// Those that come in.
+    Ingress,
+    /// Those that leave.
+    Egress,
+}
+
+/// Asks whether a packet is longer than a size, and keeps the answer in a bit.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct LengthCheck {
+    /// The size; the packet's link layer counts, padding behind an IP packet does not.
+    pub limit_bytes: u16,
+    /// The bit: 1 if the packet is longer.
+    pub larger: Subfield,
+}
+
 /// One action or instruction of a rule.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
@@ -263,6 +298,11 @@ pub enum Action {
         /// The longest hard timeout in seconds; 0 to leave it.
         hard_s: u16,
     },
+    /// Writes whether the packet is longer than a size, for the rest of this list only.
+    CheckLarger(Box<LengthCheck>),
+    /// Gives samples of the packets to collectors. There are none, so that nothing happens, as in
+    /// Open vSwitch in a bridge without IPFIX.
+    Sample(Box<Sampling>),
     /// Measures the packet by a meter, which may drop it.
     Meter(MeterId),
     /// Ends this pass; the rest of all lists follows once the packet was looked up again.

@@ -18,7 +18,9 @@
 //! 3. [`Effect::Recirculate`] is the last effect of its list: the packet, as it is then, is
 //!    looked up again, with what the tracker of connections said of it.
 //! 4. What the tracker says of a packet changes no effect of the list, only the next lookup.
-//! 5. A fragment leaves its run at [`Effect::Track`], and the run of the fragment that makes its
+//! 5. What a list does by a packet's length is decided when it runs, so that one list is right
+//!    for packets of all lengths.
+//! 6. A fragment leaves its run at [`Effect::Track`], and the run of the fragment that makes its
 //!    packet whole goes on with all of them (see `assembly.rs`).
 
 mod assembly;
@@ -216,6 +218,15 @@ pub enum Effect {
     },
     /// Runs a list on a copy.
     Clone(Box<[Effect]>),
+    /// Runs one of two lists on a copy, chosen by the packet's length.
+    ByLength {
+        /// The size that decides; the link layer counts, padding behind an IP packet does not.
+        limit_bytes: u16,
+        /// The list for longer packets.
+        longer: Box<[Effect]>,
+        /// The list for all others.
+        others: Box<[Effect]>,
+    },
     /// Gives the packet to the tracker of connections, which may translate its addresses.
     Track(Arc<TrackRequest>),
     /// Forgets what the tracker said of the packet.
@@ -227,6 +238,49 @@ pub enum Effect {
 }
 
 impl Effect {
+    /// The lists that run on copies.
+    pub fn lists(&self) -> impl Iterator<Item = &[Effect]> {
+        let (one, other): (Option<&[Effect]>, Option<&[Effect]>) = match self {
+            Effect::Clone(nested) => (Some(nested), None),
+            Effect::ByLength { longer, others, .. } => (Some(longer), Some(others)),
+            _ => (None, None),
+        };
+        one.into_iter().chain(other)
+    }
+
+    /// The list that runs on a copy of this packet; empty for an effect without one.
+    pub fn chosen_list(&self, packet: &Packet, headers: &Headers) -> &[Effect] {
+        match self {
+            Effect::Clone(nested) => nested,
+            Effect::ByLength {
+                limit_bytes,
+                longer,
+                others,
+            } => match packet.len() - padding_len(packet, headers) > usize::from(*limit_bytes) {
+                true => longer,
+                false => others,
+            },
+            _ => &[],
+        }
+    }
+
+    /// The same effect with each list that runs on a copy put through `each`.
+    pub fn map_lists(self, mut each: impl FnMut(Vec<Effect>) -> Vec<Effect>) -> Effect {
+        match self {
+            Effect::Clone(nested) => Effect::Clone(each(nested.into_vec()).into()),
+            Effect::ByLength {
+                limit_bytes,
+                longer,
+                others,
+            } => Effect::ByLength {
+                limit_bytes,
+                longer: each(longer.into_vec()).into(),
+                others: each(others.into_vec()).into(),
+            },
+            effect => effect,
+        }
+    }
+
     /// Whether a packet, or a copy of it, is looked up again.
     pub fn recirculates(&self) -> bool {
         match self {
@@ -234,17 +288,19 @@ impl Effect {
             | Effect::LearnRule {
                 outcomes: Some(_), ..
             } => true,
-            Effect::Clone(nested) => nested.iter().any(Effect::recirculates),
-            _ => false,
+            effect => effect.lists().flatten().any(Effect::recirculates),
         }
     }
 
     /// Bytes of heap memory that the effect owns.
     pub fn heap_bytes(&self) -> usize {
         match self {
-            Effect::Clone(nested) => {
-                let deeper: usize = nested.iter().map(Effect::heap_bytes).sum();
-                std::mem::size_of_val(&**nested) + deeper
+            Effect::Clone(_) | Effect::ByLength { .. } => {
+                let of_list = |list: &[Effect]| {
+                    let deeper: usize = list.iter().map(Effect::heap_bytes).sum();
+                    std::mem::size_of_val(list) + deeper
+                };
+                self.lists().map(of_list).sum()
             }
             Effect::Track(request) => std::mem::size_of_val(&**request),
             Effect::LearnRule { rule, .. } => {
@@ -564,13 +620,15 @@ fn run_part(
                 outbox.fin_timeouts.push((*rule, *idle_s, *hard_s));
             }
             Effect::Drop { reason, copies } => outbox.drops.count(*reason, u64::from(*copies)),
-            Effect::Clone(nested) if is_last => {
+            Effect::Clone(_) | Effect::ByLength { .. } if is_last => {
+                let nested = effect.chosen_list(&packet, &headers);
                 let connection = tracked.as_ref().unwrap_or(connection);
                 return run_part(
                     nested, fields, packet, headers, connection, fragments, outbox,
                 );
             }
-            Effect::Clone(nested) => {
+            Effect::Clone(_) | Effect::ByLength { .. } => {
+                let nested = effect.chosen_list(&packet, &headers);
                 if let Some(copy) = outbox.copy_of(&packet) {
                     let connection = tracked.as_ref().unwrap_or(connection);
                     run_part(nested, fields, copy, headers, connection, fragments, outbox);
@@ -622,6 +680,19 @@ fn run_part(
     outbox.pool.put(packet);
 }
 
+/// How many bytes of the packet lie behind the length that its IP header states.
+fn padding_len(packet: &Packet, headers: &Headers) -> usize {
+    let stated = |header, at: usize, before: usize| {
+        let start = headers.offset(header)?;
+        let length = packet.bytes().get(start + at..start + at + 2)?;
+        let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
+        Some(start + before + length)
+    };
+    let end =
+        stated(standard::header::IPV4, 2, 0).or_else(|| stated(standard::header::IPV6, 4, 40));
+    end.map_or(0, |end| packet.len().saturating_sub(end))
+}
+
 /// Whether a packet of TCP has FIN or RST (RFC 9293, section 3.1).
 fn ends_tcp(packet: &Packet, headers: &Headers) -> bool {
     let flags = headers.offset(standard::header::TCP).map(|at| at + 13);
@@ -663,6 +734,7 @@ fn rewrite(
         | Effect::FinTimeout { .. }
         | Effect::Drop { .. }
         | Effect::Clone(_)
+        | Effect::ByLength { .. }
         | Effect::Queue(_)
         | Effect::Slow { .. }
         | Effect::Meter(_)

@@ -42,6 +42,7 @@ mod fragments;
 mod frozen;
 mod groups;
 mod learning;
+mod length;
 mod links;
 mod lists;
 mod meters;
@@ -306,6 +307,7 @@ fn is_blind(action: &Action) -> bool {
             !matches!(output, Output::Normal | Output::Field(_) | Output::Table)
         }
         Action::Note(_)
+        | Action::Sample(_)
         | Action::Conjunction { .. }
         | Action::ClearActions
         | Action::WriteActions(_)

@@ -39,7 +39,10 @@ mod tracking;
 mod training;
 mod vlan;
 
-pub use action::{Action, Actions, GroupId, Output, Slice, Subfield, TableId, Write};
+pub use action::{
+    Action, Actions, GroupId, LengthCheck, Output, SampleDirection, Sampling, Slice, Subfield,
+    TableId, Write,
+};
 pub use bridge::{BridgeId, PatchCounters};
 pub use change::{
     Change, ChangeError, Operation, Revision, Selector, Target, uses_group, uses_meter,

@@ -186,6 +186,7 @@ fn add_action(action: &Action, fields: &[FieldDescriptor], used: &mut BTreeSet<F
         | Action::DebugSlow
         | Action::Untrack
         | Action::FinTimeout { .. }
+        | Action::Sample(_)
         | Action::Note(_)
         | Action::Conjunction { .. }
         | Action::Exit
@@ -227,6 +228,7 @@ fn add_action(action: &Action, fields: &[FieldDescriptor], used: &mut BTreeSet<F
             used.insert(f::RECIRC_ID);
         }
         Action::Learn(learning) => add_learning(learning, fields, used),
+        Action::CheckLarger(check) => add_written(&check.larger, fields, used),
         Action::WriteMetadata { .. } => add_target(f::METADATA, fields, used),
     }
 }
@@ -320,8 +322,9 @@ pub(crate) fn precondition(field: FieldId, fields: &[FieldDescriptor]) -> Vec<Fi
 pub(crate) fn is_writable(field: FieldId, descriptor: &FieldDescriptor) -> bool {
     let is_hidden = matches!(field, f::VLAN_TCI_INNER | f::MPLS_LSE1 | f::MPLS_LSE2);
     let is_structure = matches!(field, f::RECIRC_ID | f::MPLS_BOS | f::TCP_FLAGS);
-    // Only a lookup sets it, and only for itself.
-    let is_structure = is_structure || field == f::CONJ_ID;
+    // Only a lookup, the action set and a datapath set these.
+    let is_set_elsewhere = matches!(field, f::CONJ_ID | f::ACTSET_OUTPUT | f::DP_HASH);
+    let is_structure = is_structure || is_set_elsewhere;
     // Of what the tracker said, only `exec` writes, into the connection.
     let is_structure = is_structure || is_tracked(field);
     match &descriptor.source {

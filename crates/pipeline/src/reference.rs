@@ -61,6 +61,10 @@ pub struct Pass {
 pub struct Beginning {
     /// The values of the tunnel it came out of.
     pub tunnel: TunnelValues,
+    /// Its mark; later passes keep it.
+    pub mark: u32,
+    /// The hash that a datapath gave it; later passes keep it.
+    pub datapath_hash: u32,
     /// What a tracker said of it before its first pass.
     pub connection: Connection,
     /// Non-zero registers and metadata, as `ofproto/trace` accepts them. No packet of a
@@ -205,6 +209,8 @@ impl<'a> Passes<'a> {
             in_port: packet.in_port().0,
             recirculation_id: self.made,
             tunnel: packet.tunnel(),
+            mark: self.beginning.mark,
+            datapath_hash: self.beginning.datapath_hash,
             connection,
         };
         self.made += 1;

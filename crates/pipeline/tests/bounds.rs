@@ -137,6 +137,7 @@ fn count(effects: &[Effect]) -> usize {
     let of = |effect: &Effect| match effect {
         Effect::Drop { .. } => 0,
         Effect::Clone(nested) => count(nested),
+        Effect::ByLength { .. } => 1 + effect.lists().map(count).sum::<usize>(),
         _ => 1,
     };
     effects.iter().map(of).sum()

@@ -592,7 +592,7 @@ fn what_is_missing_is_counted_by_name() {
     let text = format!(
         "arp,actions=drop\n{}nsh_spi=1,actions=drop\nactions=fly\n{}",
         "ip,actions=dec_nsh_ttl\n".repeat(300),
-        "actions=dec_nsh_ttl\nactions=sample()\n".repeat(2)
+        "actions=dec_nsh_ttl\nactions=encap()\n".repeat(2)
     );
     let errors = parse_rules("r", &text).expect_err("faults");
     let said: Vec<String> = errors.iter().map(TextError::to_string).collect();
@@ -603,7 +603,7 @@ fn what_is_missing_is_counted_by_name() {
             "r:302:1: `nsh_spi` is not supported; 1 line uses it",
             "r:303:9: unknown action or port `fly`; give its number, or the name of a port that \
              exists",
-            "r:305:9: `sample` is not supported; 2 lines use it, this one first",
+            "r:305:9: `encap` is not supported; 2 lines use it, this one first",
         ]
     );
 }
@@ -648,7 +648,7 @@ fn a_stream_is_read_as_its_text_is() {
         "\n\n# nothing\n",
         "arp,actions=drop\r\nip,actions=output:1",
         "group_id=1,type=all,bucket=output:1\nip,actions=group:1\n",
-        "nonsense\nip,actions=sample()\n\nactions=ct()\n äö",
+        "nonsense\nip,actions=encap()\n\nactions=ct()\n äö",
         "table=1\r\ntable=1\r",
         "NXST_FLOW reply (xid=0x4):\n cookie=0x0, priority=1 actions=drop\n",
     ];
@@ -728,7 +728,7 @@ fn dumps_are_read_as_they_are() {
     assert_eq!(rules.groups.len(), 1);
     let errors = parse_rules(
         "bad",
-        "actions=1\n\nip,actions=sample()\n  tp_dst=1 actions=1",
+        "actions=1\n\nip,actions=encap()\n  tp_dst=1 actions=1",
     )
     .expect_err("faults");
     let places: Vec<String> = errors
@@ -803,7 +803,7 @@ fn groups_are_read_and_printed() {
             "group_id=1,type=select,selection_method=hash,fields(tcp_dst,tcp_dst=7),bucket=1",
             "named only once",
         ),
-        ("group_id=1,type=all,bucket=sample()", "`sample`"),
+        ("group_id=1,type=all,bucket=encap()", "`encap`"),
         ("group_id=1,type=all,bucket=goto_table:1", "instruction"),
     ] {
         let errors = parse_groups("g", text).expect_err(text);

@@ -18,10 +18,11 @@ use rand_pcg::Pcg64Mcg;
 use thalweg_datapath::{MaintainerKind, MegaflowClassifier, Mode, RefuseReason};
 use thalweg_packet::{Headers, Instant, Packet, PortId, Receipt, TunnelPart};
 use thalweg_pipeline::{
-    BridgeId, Change, ClassifierKind, FragmentMode, Mirrors, Operation, StepKind, text, translate,
+    BridgeId, Change, ClassifierKind, Effect, FragmentMode, Mirrors, Operation, StepKind, text,
+    translate,
 };
 use thalweg_switch::{Config, Engine};
-use thalweg_workload::{IS_OPTIMISED, PacketSource, RandomConfig, RandomPipeline};
+use thalweg_workload::{Field, IS_OPTIMISED, PacketSource, RandomConfig, RandomPipeline};
 
 /// Least comparisons in a run.
 const CHECKS: u64 = if IS_OPTIMISED { 1_200_000 } else { 20_000 };
@@ -89,6 +90,11 @@ fn shapes() -> Vec<(RandomConfig, Config)> {
     for (index, (mut random, mut engine)) in tuple_space.iter().cloned().enumerate() {
         engine.datapath.mode = Mode::ComputationalFlows;
         random.conjoins = index % 2 == 0;
+        shapes.push((random, engine));
+    }
+    for (mut random, engine) in tuple_space.iter().cloned() {
+        random.checks_length = true;
+        random.fields.extend([Field::PacketMark, Field::SetOutput]);
         shapes.push((random, engine));
     }
     for (mut random, engine) in tuple_space {
@@ -349,6 +355,7 @@ fn every_cached_answer_is_the_interpreters() {
     let (mut hits, mut recirculations, mut computed) = (0, 0, 0);
     let (mut candidates, mut falses) = (0, 0);
     let mut learned = 0;
+    let mut branches = 0;
     for seed in setting("THALWEG_SEED", 0).. {
         for (index, (random, config)) in shapes().iter().enumerate() {
             let context = format!("seed {seed}, shape {index}");
@@ -366,6 +373,11 @@ fn every_cached_answer_is_the_interpreters() {
             hits += statistics.microflow.hits + statistics.megaflow.hits;
             recirculations += statistics.recirculations;
             learned += run.engine.learning().learned;
+            let entries = run.engine.datapath().entries();
+            branches += entries
+                .iter()
+                .filter(|entry| branches_by_length(&entry.effects))
+                .count();
             candidates += statistics.lookups.candidates;
             falses += statistics.lookups.false_candidates;
             if config.datapath.mode == Mode::ComputationalFlows {
@@ -385,6 +397,7 @@ fn every_cached_answer_is_the_interpreters() {
         "{checked} answers compared, {flips} masks flipped, {hits} hits, {recirculations} \
          recirculations, {computed} by the rules, {learned} rules learned, drops {drops:?}"
     );
+    assert!(branches > 100, "hardly any answer depended on a length");
     assert!(learned > 100, "packets hardly taught any rules");
     assert!(
         computed > checked / 20,
@@ -401,4 +414,13 @@ fn every_cached_answer_is_the_interpreters() {
         candidates > 100 && falses > 0,
         "the first layer was not used"
     );
+}
+
+/// Whether effects depend on the packet's length.
+fn branches_by_length(effects: &[Effect]) -> bool {
+    let is_branch = |effect: &Effect| matches!(effect, Effect::ByLength { .. });
+    let inside = |effect: &Effect| effect.lists().any(branches_by_length);
+    effects
+        .iter()
+        .any(|effect| is_branch(effect) || inside(effect))
 }

@@ -257,8 +257,7 @@ impl Seen {
             match effect {
                 Effect::Track(request) => self.commits += u64::from(request.is_commit),
                 Effect::Untrack => self.untracked += 1,
-                Effect::Clone(nested) => self.note_effects(nested),
-                _ => {}
+                effect => effect.lists().for_each(|nested| self.note_effects(nested)),
             }
         }
     }

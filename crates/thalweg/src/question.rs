@@ -69,6 +69,8 @@ impl Spelling {
             Some("(") => Spelling::Datapath,
             _ if flow.starts_with("ufid:") => Spelling::Datapath,
             _ if flow.starts_with("recirc_id=") => Spelling::Entry,
+            // Only the mark stands in front of it.
+            _ if flow.starts_with("pkt_mark=") && flow.contains(",recirc_id=") => Spelling::Entry,
             _ => Spelling::Flow,
         }
     }
@@ -155,6 +157,7 @@ impl PacketArguments {
 /// The packet's initial state besides its bytes.
 fn beginning(flow: &Match) -> Beginning {
     let fields = f::fields();
+    let value = |field| flow.term(field).map_or(0, |term| term.value);
     let mut connection = Connection::NONE;
     for term in flow.terms() {
         connection.set(term.field, term.value);
@@ -163,6 +166,8 @@ fn beginning(flow: &Match) -> Beginning {
     let registers = registers.filter(|term| !fields[term.field.index()].is_ingress());
     Beginning {
         tunnel: TunnelValues::of_fields(flow.terms().iter().map(|term| (term.field, term.value))),
+        mark: value(f::PKT_MARK) as u32,
+        datapath_hash: value(f::DP_HASH) as u32,
         connection,
         registers: registers.map(|term| (term.field, term.value)).collect(),
     }
@@ -203,6 +208,8 @@ impl Question {
             in_port: self.in_port.0,
             recirculation_id: 0,
             tunnel: Some(&self.beginning.tunnel),
+            mark: self.beginning.mark,
+            datapath_hash: self.beginning.datapath_hash,
             connection: self.beginning.connection,
         };
         let mut key = vec![0; layout.words()];

@@ -271,8 +271,13 @@ fn megaflow_text(
         megaflow = megaflow.replacen("recirc_id=0", &number, 1);
     }
     if has_queue {
-        // It stands behind the number of the pass.
-        megaflow = megaflow.replacen(',', ",skb_priority=0,", 1);
+        // It stands behind the number of the pass and the datapath's hash.
+        let parts: Vec<&str> = megaflow.split(',').collect();
+        let is_before =
+            |part: &&str| part.starts_with("recirc_id=") || part.starts_with("dp_hash=");
+        let place = parts.iter().rposition(is_before);
+        let (before, behind) = parts.split_at(place.map_or(0, |place| place + 1));
+        megaflow = [before, &["skb_priority=0"], behind].concat().join(",");
     }
     megaflow
 }
@@ -324,8 +329,7 @@ fn as_of_a_rule(effects: &[Effect]) -> Vec<Effect> {
             sender,
             meter,
         },
-        Effect::Clone(nested) => Effect::Clone(as_of_a_rule(&nested).into()),
-        other => other,
+        other => other.map_lists(|nested| as_of_a_rule(&nested)),
     });
     effects.collect()
 }
@@ -339,12 +343,11 @@ fn without_sends(effects: &[Effect]) -> Vec<Effect> {
         | Effect::Track(_)
         | Effect::Meter(_)
         | Effect::Slow { .. } => None,
-        Effect::Clone(nested) => Some(Effect::Clone(without_sends(nested).into())),
         Effect::LearnRule { rule, .. } => Some(Effect::LearnRule {
             rule: rule.clone(),
             outcomes: None,
         }),
-        other => Some(other.clone()),
+        other => Some(other.clone().map_lists(|nested| without_sends(&nested))),
     });
     kept.collect()
 }

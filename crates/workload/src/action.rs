@@ -182,6 +182,8 @@ pub enum Action {
     Track(Box<TrackAction>),
     /// Forget what the tracker said of the packet.
     Untrack,
+    /// Write into a bit whether the packet is longer than this many bytes.
+    CheckLarger(u16, FieldSlice),
     /// Make a rule of the packet, with these parts.
     Learn(String),
     /// Be a clause of a conjunctive match: its id, which of its dimensions, and how many there
@@ -246,6 +248,7 @@ impl fmt::Display for Action {
             Action::ResubmitTuple(table) => write!(f, "resubmit(,{table},ct)"),
             Action::Track(asked) => write!(f, "{asked}"),
             Action::Untrack => f.write_str("ct_clear"),
+            Action::CheckLarger(bytes, bit) => write!(f, "check_pkt_larger({bytes})->{bit}"),
             Action::Learn(parts) => write!(f, "learn({parts})"),
             Action::Conjunction(id, clause, clauses) => {
                 write!(f, "conjunction({id},{clause}/{clauses})")

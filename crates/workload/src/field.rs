@@ -118,6 +118,10 @@ pub enum Field {
     CtPortDst,
     /// The conjunctive match of which a packet has all clauses; never masked, never written.
     ConjId,
+    /// The packet's mark.
+    PacketMark,
+    /// The port of an output in the action set; never masked, never written.
+    SetOutput,
 }
 
 impl Field {
@@ -128,6 +132,7 @@ impl Field {
             Field::InPort | Field::Register(_) | Field::IpSrc | Field::IpDst => 32,
             Field::ArpSpa | Field::ArpTpa => 32,
             Field::CtMark | Field::CtIpSrc | Field::CtIpDst | Field::ConjId => 32,
+            Field::PacketMark | Field::SetOutput => 32,
             Field::EthSrc | Field::EthDst | Field::NdSll | Field::NdTll => 48,
             Field::ArpSha | Field::ArpTha => 48,
             Field::Ipv6Src | Field::Ipv6Dst | Field::NdTarget => 128,
@@ -229,6 +234,8 @@ impl Field {
             Field::CtPortSrc => "ct_tp_src",
             Field::CtPortDst => "ct_tp_dst",
             Field::ConjId => "conj_id",
+            Field::PacketMark => "pkt_mark",
+            Field::SetOutput => "actset_output",
         }
     }
 
@@ -279,6 +286,9 @@ impl Field {
 
     /// Writes `value` as in an action or an exact match.
     pub(crate) fn write_value(self, f: &mut impl fmt::Write, value: u128) -> fmt::Result {
+        if self == Field::SetOutput && value == 0 {
+            return f.write_str("unset");
+        }
         if self.is_ethernet_address() {
             let bytes = (value as u64).to_be_bytes();
             write!(f, "{:02x}:{:02x}:{:02x}", bytes[2], bytes[3], bytes[4])?;
@@ -296,6 +306,7 @@ impl Field {
                 | Field::Ipv6Label
                 | Field::CtMark
                 | Field::CtLabel
+                | Field::PacketMark
         ) {
             write!(f, "{value:#x}")
         } else {

@@ -61,6 +61,8 @@ pub struct RandomConfig {
     pub selects: bool,
     /// Whether rules learn others from packets.
     pub learns: bool,
+    /// Whether rules ask for the length of packets, which then have payloads of many lengths.
+    pub checks_length: bool,
     /// Whether rules track connections, and match what the tracker says. The lowest rule of
     /// every table then tracks.
     pub tracks: bool,
@@ -81,6 +83,7 @@ impl Default for RandomConfig {
             is_broad: false,
             selects: false,
             learns: false,
+            checks_length: false,
             tracks: false,
             conjoins: false,
         }

@@ -16,6 +16,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 
+use thalweg_packet::standard::PKT_MARK;
 use thalweg_pipeline::{Action, Actions, Output, Subfield};
 
 /// The most writes and outputs of a list: over [`MAX_STEPS`](crate::MAX_STEPS) steps they stay
@@ -114,6 +115,9 @@ pub(crate) fn check(actions: &[Action]) -> Result<(), Unsupported> {
             _ => 1,
         };
         effects += match action {
+            Action::SetField(writes) if writes.iter().any(|write| write.field == PKT_MARK) => {
+                return Err(Unsupported::Action("writes to pkt_mark"));
+            }
             Action::SetField(writes) => writes.len(),
             Action::Move {
                 source,
@@ -128,6 +132,8 @@ pub(crate) fn check(actions: &[Action]) -> Result<(), Unsupported> {
             | Action::Track(_)
             | Action::Untrack => return Err(Unsupported::Action("connections")),
             Action::Resubmit { .. } | Action::Goto(_) | Action::Exit | Action::Note(_) => 0,
+            Action::Sample(_) => return Err(Unsupported::Action("sample")),
+            Action::CheckLarger(_) => return Err(Unsupported::Action("check_pkt_larger")),
             Action::Learn(_) | Action::FinTimeout { .. } => {
                 return Err(Unsupported::Action("learned rules"));
             }
@@ -161,6 +167,10 @@ pub(crate) fn check(actions: &[Action]) -> Result<(), Unsupported> {
 fn check_move(source: &Subfield, destination: &Subfield) -> Result<usize, Unsupported> {
     if source.width_bits() > MAX_MOVE_BITS {
         return Err(Unsupported::Action("moves of more than 128 bits"));
+    }
+    let mut slices = destination.slices.iter();
+    if slices.any(|slice| slice.field == PKT_MARK) {
+        return Err(Unsupported::Action("writes to pkt_mark"));
     }
     Ok(destination.slices.len())
 }

@@ -120,9 +120,30 @@ impl Execution {
                 DatapathAction::Clone(nested) => {
                     self.run(nested, packet.clone(), headers, queue);
                 }
+                DatapathAction::CheckLength {
+                    limit,
+                    longer,
+                    others,
+                } => {
+                    let end = length_stated(packet.bytes(), &headers).unwrap_or(packet.len());
+                    let nested = if end > *limit { longer } else { others };
+                    self.run(nested, packet.clone(), headers, queue);
+                }
                 DatapathAction::Recirculate => self.answer.is_cut_short = true,
                 DatapathAction::Drop => {}
             }
+        }
+    }
+}
+
+/// Where the packet ends by its IP header; what follows is padding.
+fn length_stated(bytes: &[u8], headers: &Headers) -> Option<usize> {
+    let number = |at: usize| usize::from(bytes[at]) << 8 | usize::from(bytes[at + 1]);
+    match headers.offset(standard::header::IPV4) {
+        Some(at) => Some(at + number(at + 2)),
+        None => {
+            let at = headers.offset(standard::header::IPV6)?;
+            Some(at + 40 + number(at + 4))
         }
     }
 }
@@ -233,7 +254,8 @@ impl Ours {
         }
         let mut answer = answer_of(outbox);
         if let [pass] = &passes[..] {
-            add_queues(&pass.walk.effects, 0, &mut answer.queues);
+            let queues = &mut answer.queues;
+            add_queues(&pass.walk.effects, 0, &pass.bytes, queues);
         }
         answer.sort();
         Ok((answer, passes))
@@ -248,15 +270,45 @@ pub(super) struct Pass {
 }
 
 /// Adds port and queue of what effects send in a queue.
-pub(super) fn add_queues(effects: &[Effect], mut queue: u32, queues: &mut Vec<(u32, u32)>) {
+pub(super) fn add_queues(
+    effects: &[Effect],
+    mut queue: u32,
+    bytes: &[u8],
+    queues: &mut Vec<(u32, u32)>,
+) {
+    let mut packet = Packet::from_bytes(bytes);
     for effect in effects {
+        let Ok(headers) = Headers::parse(packet.bytes()) else {
+            return;
+        };
         match effect {
             Effect::Queue(new) => queue = *new,
             Effect::Output(port) if queue != 0 => queues.push((port.0, queue)),
-            Effect::Clone(nested) => add_queues(nested, queue, queues),
-            _ => {}
+            Effect::Output(_) | Effect::Recirculate(_) => {}
+            Effect::Clone(_) | Effect::ByLength { .. } => {
+                let nested = effect.chosen_list(&packet, &headers);
+                add_queues(nested, queue, packet.bytes(), queues);
+            }
+            other => match after(other, &standard::fields(), packet, headers) {
+                Some(after) => packet = after,
+                None => return,
+            },
         }
     }
+}
+
+/// The packet after an effect, if that leaves it here.
+pub(super) fn after(
+    effect: &Effect,
+    fields: &[FieldDescriptor],
+    packet: Packet,
+    headers: Headers,
+) -> Option<Packet> {
+    let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
+    let effects = [effect.clone(), Effect::Recirculate(0)];
+    let connection = &Connection::NONE;
+    run(&effects, fields, packet, headers, connection, &mut outbox);
+    outbox.recirculated.pop().map(|again| again.packet)
 }
 
 /// The packets that left.

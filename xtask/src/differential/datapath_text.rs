@@ -35,6 +35,12 @@ pub(super) enum DatapathAction {
     Controller { reason: u8, max_len_bytes: u16 },
     /// Acts on a copy.
     Clone(Vec<DatapathAction>),
+    /// Acts on a copy, by its length.
+    CheckLength {
+        limit: usize,
+        longer: Vec<DatapathAction>,
+        others: Vec<DatapathAction>,
+    },
     /// Looks the packet up again.
     Recirculate,
     /// Does nothing.
@@ -97,6 +103,10 @@ fn parse_action(text: &str) -> anyhow::Result<DatapathAction> {
     if let Some(("skb_priority", queue)) = call(inside).filter(|_| name == "set") {
         return Ok(DatapathAction::Queue(parse_number(queue)? as u32));
     }
+    if let Some(("skb_mark", _)) = call(inside).filter(|_| name == "set") {
+        // Nothing that leaves shows it.
+        return Ok(DatapathAction::Set(Vec::new()));
+    }
     Ok(match name {
         "set" => DatapathAction::Set(parse_set(inside)?),
         "trunc" => DatapathAction::Cut(parse_number(inside)? as u32),
@@ -116,6 +126,18 @@ fn parse_action(text: &str) -> anyhow::Result<DatapathAction> {
         },
         "userspace" => controller(inside)?,
         "clone" => DatapathAction::Clone(parse_actions(inside)?),
+        "check_pkt_len" => {
+            let list_of = |name| {
+                let parts = split(inside).into_iter().filter_map(call);
+                let found = parts.into_iter().find(|part| part.0 == name);
+                parse_actions(found.context("a list is missing")?.1)
+            };
+            DatapathAction::CheckLength {
+                limit: number_of(inside, "size")? as usize,
+                longer: list_of("gt")?,
+                others: list_of("le")?,
+            }
+        }
         "recirc" => DatapathAction::Recirculate,
         _ => bail!("it is not known"),
     })

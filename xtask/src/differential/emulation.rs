@@ -2,10 +2,10 @@
 //! each.
 
 use thalweg_packet::standard::header as h;
-use thalweg_packet::{Connection, FieldDescriptor, Headers, Packet, PacketPool, Rewriter, Scalar};
-use thalweg_pipeline::{Effect, Outbox, PacketInReason, run};
+use thalweg_packet::{FieldDescriptor, Headers, Packet, Rewriter, Scalar};
+use thalweg_pipeline::{Effect, PacketInReason};
 
-use super::answer::{Answer, Pass};
+use super::answer::{Answer, Pass, after};
 
 /// The answer if a tag pushed above two others replaces the lower one, as in Open vSwitch,
 /// which handles two tags and rewrites them; `None` if no third tag is pushed.
@@ -76,7 +76,8 @@ impl<'a> Emulation<'a> {
                     let bytes = packet.bytes()[..len].to_vec();
                     self.answer.to_controller.push((is_ttl, bytes));
                 }
-                Effect::Clone(nested) => {
+                Effect::Clone(_) | Effect::ByLength { .. } => {
+                    let nested = effect.chosen_list(&packet, &headers);
                     let below = self.below.clone();
                     self.run(nested, packet.bytes());
                     self.below = below;
@@ -112,19 +113,9 @@ impl<'a> Emulation<'a> {
 
     /// The packet after a rewrite.
     fn after(&self, effect: &Effect, packet: Packet) -> Packet {
-        let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
         let headers = Headers::parse(packet.bytes()).expect("it was parsed before");
-        let effects = [effect.clone(), Effect::Recirculate(0)];
-        let connection = &Connection::NONE;
-        run(
-            &effects,
-            self.fields,
-            packet,
-            headers,
-            connection,
-            &mut outbox,
-        );
-        outbox.recirculated.remove(0).packet
+        let after = after(effect, self.fields, packet, headers);
+        after.expect("a rewrite leaves the packet here")
     }
 }
 

@@ -301,10 +301,10 @@ fn writes_tag_away(pass: &Pass, actions: &[Action]) -> bool {
 }
 
 fn has_effect(effects: &[Effect], is_it: &dyn Fn(&Effect) -> bool) -> bool {
-    effects.iter().any(|effect| match effect {
-        Effect::Clone(nested) => has_effect(nested, is_it),
-        effect => is_it(effect),
-    })
+    let is_inside = |effect: &Effect| effect.lists().any(|nested| has_effect(nested, is_it));
+    effects
+        .iter()
+        .any(|effect| is_it(effect) || is_inside(effect))
 }
 
 /// Whether a tag is popped from a packet of three, so that it is parsed again.
@@ -415,8 +415,7 @@ fn learns_what_it_looks_for(pass: &Pass) -> bool {
 fn learns(effects: &[Effect], wanted: Station) -> bool {
     effects.iter().any(|effect| match effect {
         Effect::Learn { station, .. } => *station == wanted,
-        Effect::Clone(nested) => learns(nested, wanted),
-        _ => false,
+        effect => effect.lists().any(|nested| learns(nested, wanted)),
     })
 }
 
@@ -463,8 +462,7 @@ fn has_write(effects: &[Effect], fields: &[FieldId]) -> bool {
     effects.iter().any(|effect| match effect {
         Effect::Set { field, .. } => fields.contains(field),
         Effect::DecTtl => fields.contains(&f::IP_TTL),
-        Effect::Clone(nested) => has_write(nested, fields),
-        _ => false,
+        effect => effect.lists().any(|nested| has_write(nested, fields)),
     })
 }
 

@@ -78,6 +78,7 @@ fn term_bits(key: &str, value: &str) -> anyhow::Result<Option<u32>> {
     }
     Ok(Some(match key {
         "recirc_id" | "packet_type" => 0,
+        "pkt_mark" => 32,
         "in_port" => PORT_BITS,
         "dl_src" | "dl_dst" | "arp_sha" | "arp_tha" | "nd_sll" | "nd_tll" => 48,
         "dl_type" | "vlan_tci" | "vlan_tci1" | "tp_src" | "tp_dst" => 16,

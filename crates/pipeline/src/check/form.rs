@@ -102,6 +102,8 @@ impl Owner {
                 | Action::DebugSlow
                 | Action::Learn(_)
                 | Action::FinTimeout { .. }
+                | Action::CheckLarger(_)
+                | Action::Sample(_)
                 | Action::Meter(_)
                 | Action::Output(Output::Field(_))
         ) || matches!(action, Action::Output(output) if output.is_extended());
@@ -381,6 +383,13 @@ impl Form<'_> {
             Action::WriteActions(nested) => self.list(nested, Owner::ActionSet, depth + 1),
             Action::Track(tracking) => self.tracking(tracking, depth),
             Action::Learn(learning) => self.learning(learning),
+            Action::CheckLarger(check) if check.larger.width_bits() != 1 => {
+                Err("check_pkt_larger: the result has one bit".to_owned())
+            }
+            Action::CheckLarger(check) => self.writable(&check.larger),
+            Action::Sample(sampling) if sampling.probability == 0 => {
+                Err("sample: the probability is zero".to_owned())
+            }
             Action::WriteMetadata { value, mask } if value & !mask != 0 => Err(format!(
                 "write_metadata: the value {value:#x} has bits outside the mask {mask:#x}"
             )),
@@ -404,6 +413,7 @@ impl Form<'_> {
             | Action::Meter(_)
             | Action::Untrack
             | Action::FinTimeout { .. }
+            | Action::Sample(_)
             | Action::Note(_)
             | Action::Exit
             | Action::ClearActions

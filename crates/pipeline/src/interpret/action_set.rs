@@ -59,6 +59,41 @@ pub(super) fn add(set: &mut Vec<Action>, action: &Action) {
     }
 }
 
+/// The port that `actset_output` has while this is the action set, in OpenFlow 1.1's numbers; 0
+/// for none, as with a group.
+pub(super) fn output_of(set: &[Action]) -> u32 {
+    let mut port = 0;
+    for action in set {
+        match action {
+            Action::Group(_) => return 0,
+            Action::Output(output) => port = number_of(output),
+            _ => {}
+        }
+    }
+    port
+}
+
+fn number_of(output: &Output) -> u32 {
+    let number = match output {
+        Output::Port(port) => port.0 & 0xffff,
+        Output::InPort => 0xfff8,
+        Output::Table => 0xfff9,
+        Output::Normal => 0xfffa,
+        Output::Flood => 0xfffb,
+        Output::All => 0xfffc,
+        Output::Local => 0xfffe,
+        // Open vSwitch has an action of its own for these.
+        Output::Controller { .. }
+        | Output::Field(_)
+        | Output::Enqueue { .. }
+        | Output::Truncated { .. } => 0,
+    };
+    match number {
+        0xff00.. => number | 0xffff_0000,
+        _ => number,
+    }
+}
+
 /// Whether a set does anything (invariant 1).
 pub(super) fn is_executed(set: &[Action]) -> bool {
     let last = set.last();
@@ -121,6 +156,8 @@ impl Part {
             | Action::DebugSlow
             | Action::Learn(_)
             | Action::FinTimeout { .. }
+            | Action::CheckLarger(_)
+            | Action::Sample(_)
             | Action::Meter(_)
             | Action::WriteActions(_)
             | Action::ClearActions

@@ -24,7 +24,7 @@ use super::walk::{Next, Walk};
 use crate::action::{Action, Actions, TableId};
 
 /// A list, its table, and the position reached.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct List {
     actions: Actions,
     /// Index of the next action.
@@ -47,6 +47,11 @@ impl<O: Observer> Walk<'_, O> {
     pub(super) fn execute_list(&mut self, actions: Actions, table: TableId) -> Next {
         self.tell_if_empty(&actions);
         self.execute_until(self.callers.len(), Some(List::new(actions, table)))
+    }
+
+    /// Executes what is left of a list, and all that its resubmits and its goto lead to.
+    pub(super) fn execute_rest_of(&mut self, list: List) -> Next {
+        self.execute_until(self.callers.len(), Some(list))
     }
 
     /// Executes lists in sequence, each as one that continues after a resubmit.
@@ -106,7 +111,15 @@ impl<O: Observer> Walk<'_, O> {
                 return Next::Freeze;
             }
             list.next += 1;
-            let next = self.execute(action, list.table);
+            let next = match (self.execute(action, list.table), action) {
+                (Next::Continue, Action::CheckLarger(check)) => {
+                    let check = check.clone();
+                    let rest = list.clone();
+                    list.next = list.actions.len();
+                    self.branch_by_length(&check, &rest)
+                }
+                (next, _) => next,
+            };
             if self.failure.is_some() {
                 return Next::Fail;
             }

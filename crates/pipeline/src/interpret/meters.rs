@@ -80,8 +80,7 @@ fn is_slow(effect: &Effect) -> bool {
     match effect {
         Effect::Slow { .. } => true,
         Effect::Set { field, .. } => BY_SLOW_PATH.contains(field),
-        Effect::Clone(nested) => nested.iter().any(is_slow),
-        _ => false,
+        effect => effect.lists().flatten().any(is_slow),
     }
 }
 

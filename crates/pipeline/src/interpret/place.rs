@@ -27,6 +27,16 @@ pub(super) fn number_places(effects: &mut [Effect], continuations: &[Arc<Continu
         std::mem::discriminant(effect).hash(&mut hasher);
         match &mut *effect {
             Effect::Clone(nested) => number_places(nested, continuations).hash(&mut hasher),
+            Effect::ByLength {
+                limit_bytes,
+                longer,
+                others,
+            } => {
+                limit_bytes.hash(&mut hasher);
+                for list in [longer, others] {
+                    number_places(list, continuations).hash(&mut hasher);
+                }
+            }
             Effect::Recirculate(number) => {
                 continuations[*number as usize].hash(&mut hasher); // Invariant 1.
             }
@@ -76,8 +86,7 @@ mod tests {
             for effect in effects {
                 match effect {
                     Effect::Track(request) => places.push(request.place),
-                    Effect::Clone(nested) => of(nested, places),
-                    _ => {}
+                    effect => effect.lists().for_each(|nested| of(nested, places)),
                 }
             }
         }

@@ -50,13 +50,15 @@ impl<O: Observer> Walk<'_, O> {
         }
     }
 
-    /// Whether a packet carries the field, in its bytes or in the values of its tunnel.
+    /// Whether a packet carries the field, in its bytes or in the values of its tunnel; a datapath
+    /// is told of the mark, so that it goes with the packet.
     fn is_in_packet(&self, field: FieldId) -> bool {
         let source = &self.pipeline.fields()[field.index()].source;
-        matches!(
+        let is_carried = matches!(
             source,
             Source::Wire(_) | Source::Scalar(_) | Source::Intrinsic(Intrinsic::Tunnel(_))
-        )
+        );
+        is_carried || field == f::PKT_MARK
     }
 
     /// Makes the values of the packet's tunnel zero, and its options absent. Where no rule has

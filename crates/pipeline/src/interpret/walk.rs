@@ -62,6 +62,8 @@ pub(super) enum Next {
 pub(super) enum Nested {
     /// A `clone` action.
     Clone,
+    /// What follows a check of the packet's length, for one answer to it.
+    Branch,
     /// A group's bucket.
     Bucket,
     /// A patch: the list is that of the first lookup in the bridge of this port.
@@ -153,7 +155,7 @@ pub(super) struct Walk<'a, O = Unobserved> {
     /// Whether the packet or a copy has been given to the tracker.
     pub(super) has_tracked: bool,
     /// Copies that were not sent, by reason, the latest reason last.
-    drops: Vec<(DropReason, u32)>,
+    pub(super) drops: Vec<(DropReason, u32)>,
     /// Why the last lookup of this copy of the packet found no rule, if it found none.
     pub(super) missed: Option<DropReason>,
     /// Memory left by earlier walks.
@@ -677,19 +679,23 @@ impl<'a, O: Observer> Walk<'a, O> {
             Action::Untrack => self.untrack(true),
             Action::Learn(learning) => return self.learn_rule(learning),
             Action::FinTimeout { idle_s, hard_s } => self.note_fin(*idle_s, *hard_s),
+            // What follows is not this list's next action.
+            Action::CheckLarger(_) => {}
             Action::Meter(meter) => self.measure(*meter),
             Action::DebugSlow => self.emit(Effect::Slow { meter: None }),
-            Action::Note(_) => {}
+            Action::Note(_) | Action::Sample(_) => {}
             Action::Conjunction { .. } => self.tell(Sight::IdleConjunction),
             Action::Exit => return Next::Exit,
             Action::WriteActions(list) => {
                 list.iter()
                     .for_each(|action| action_set::add(&mut self.action_set, action));
+                self.note_set_output();
                 self.tell_action_set(|set| Sight::ActionSetIs(set));
             }
             Action::ClearActions => {
                 self.tell_action_set(|set| Sight::ActionSetWas(set));
                 self.action_set.clear();
+                self.note_set_output();
             }
             Action::WriteMetadata { value, mask } => {
                 self.state
@@ -698,6 +704,13 @@ impl<'a, O: Observer> Walk<'a, O> {
             Action::Goto(to) => return Next::Table(*to),
         }
         Next::Continue
+    }
+
+    /// Writes where the action set sends the packet, for rules that match it.
+    fn note_set_output(&mut self) {
+        let port = action_set::output_of(&self.action_set);
+        self.state
+            .write(f::ACTSET_OUTPUT, port.into(), u32::MAX.into());
     }
 
     /// Begins again as a packet from `port`, in its bridge.
@@ -758,38 +771,13 @@ impl<'a, O: Observer> Walk<'a, O> {
     /// whole walk; a bucket does neither (`ovs-actions(7)`, "The clone action", "The exit
     /// action").
     pub(super) fn on_copy(&mut self, actions: Actions, table: TableId, kind: Nested) -> Next {
-        if self.copies == MAX_COPIES {
-            return self.fail(DropReason::RecursionTooDeep);
-        }
-        let caller = (self.step, self.author);
-        let snapshot = self.state.snapshot();
-        let stack = self.stack.clone();
-        let flags = (self.is_reparse_needed, self.is_tag_hidden);
-        let queue = self.queue;
-        let outer = std::mem::take(&mut self.effects);
-        let frozen = std::mem::take(&mut self.frozen);
-        let action_set = self.action_set.clone();
-        let mirrored = self.leave_mirrors(kind);
         let missed = self.missed.take();
         let drops = self.drops.clone();
-        let was_in_it = self.is_in_action_set;
-        let deeper = u32::from(kind != Nested::Clone);
-        (self.nesting, self.copies) = (self.nesting + 1, self.copies + 1);
-        self.depth += deeper;
-        let bucket_base = match kind {
-            Nested::Bucket => Some(self.callers.len()),
-            Nested::Clone | Nested::Bridge(_) => None,
+        let outcome = self.apart(kind, |walk| walk.execute_nested(actions, table, kind));
+        let (mut nested, next) = match outcome {
+            Ok(outcome) => outcome,
+            Err(next) => return next,
         };
-        let bucket_base = std::mem::replace(&mut self.bucket_base, bucket_base);
-        let owner = self.set_owner.take();
-        let had_connection = self.has_connection;
-        let next = self.execute_nested(actions, table, kind);
-        (self.nesting, self.copies) = (self.nesting - 1, self.copies - 1);
-        self.depth -= deeper;
-        (self.bucket_base, self.is_in_action_set) = (bucket_base, was_in_it);
-        (self.set_owner, self.has_connection) = (owner, had_connection);
-        let mut nested = std::mem::replace(&mut self.effects, outer);
-        trim(&mut nested);
         if let Some(reason) = std::mem::replace(&mut self.missed, missed)
             && !nested.iter().any(sends_something)
             && self.drops == drops
@@ -802,6 +790,55 @@ impl<'a, O: Observer> Walk<'a, O> {
             _ if nested.iter().all(is_pure) => self.effects.append(&mut nested),
             _ => self.effects.push(Effect::Clone(nested.into())),
         }
+        match (kind, next) {
+            _ if self.failure.is_some() => Next::Fail,
+            (Nested::Clone, Next::Exit) => Next::Exit,
+            _ => Next::Continue,
+        }
+    }
+
+    /// Walks on in a copy, then undoes its changes to the packet and state; returns the copy's
+    /// effects and what followed its last list.
+    ///
+    /// # Errors
+    /// If copies nest too deep.
+    pub(super) fn apart(
+        &mut self,
+        kind: Nested,
+        walk_on: impl FnOnce(&mut Self) -> Next,
+    ) -> Result<(Vec<Effect>, Next), Next> {
+        if self.copies == MAX_COPIES {
+            return Err(self.fail(DropReason::RecursionTooDeep));
+        }
+        let caller = (self.step, self.author);
+        let snapshot = self.state.snapshot();
+        let stack = self.stack.clone();
+        let flags = (self.is_reparse_needed, self.is_tag_hidden);
+        let queue = self.queue;
+        let outer = std::mem::take(&mut self.effects);
+        let frozen = std::mem::take(&mut self.frozen);
+        let action_set = self.action_set.clone();
+        let mirrored = self.leave_mirrors(kind);
+        let was_in_it = self.is_in_action_set;
+        let deeper = u32::from(matches!(kind, Nested::Bucket | Nested::Bridge(_)));
+        // Open vSwitch's traces show what follows a check where the check is.
+        let inner = u32::from(kind != Nested::Branch);
+        (self.nesting, self.copies) = (self.nesting + inner, self.copies + 1);
+        self.depth += deeper;
+        let bucket_base = match kind {
+            Nested::Bucket => Some(self.callers.len()),
+            Nested::Clone | Nested::Branch | Nested::Bridge(_) => None,
+        };
+        let bucket_base = std::mem::replace(&mut self.bucket_base, bucket_base);
+        let owner = self.set_owner.take();
+        let had_connection = self.has_connection;
+        let next = walk_on(self);
+        (self.nesting, self.copies) = (self.nesting - inner, self.copies - 1);
+        self.depth -= deeper;
+        (self.bucket_base, self.is_in_action_set) = (bucket_base, was_in_it);
+        (self.set_owner, self.has_connection) = (owner, had_connection);
+        let mut nested = std::mem::replace(&mut self.effects, outer);
+        trim(&mut nested);
         self.frozen = frozen;
         self.action_set = action_set;
         self.state.restore(snapshot);
@@ -810,11 +847,7 @@ impl<'a, O: Observer> Walk<'a, O> {
         (self.is_reparse_needed, self.is_tag_hidden) = flags;
         self.queue = queue;
         self.return_to(caller);
-        match (kind, next) {
-            _ if self.failure.is_some() => Next::Fail,
-            (Nested::Clone, Next::Exit) => Next::Exit,
-            _ => Next::Continue,
-        }
+        Ok((nested, next))
     }
 
     /// Executes the list of a copy, and what remains at the copy's end.
@@ -828,14 +861,16 @@ impl<'a, O: Observer> Walk<'a, O> {
                 self.set_owner = Some((table, author));
                 self.execute_found(found)
             }
-            Nested::Clone => {
+            Nested::Clone | Nested::Branch => {
                 self.set_owner = Some((table, author));
                 self.execute_list(actions, table)
             }
             Nested::Bucket => self.execute_list(actions, table),
         };
         match (kind, next) {
-            (Nested::Clone | Nested::Bridge(_), next) => self.end(next, Some((table, author))),
+            (Nested::Clone | Nested::Branch | Nested::Bridge(_), next) => {
+                self.end(next, Some((table, author)))
+            }
             (Nested::Bucket, Next::Freeze) => self.freeze_without_set(),
             (Nested::Bucket, _) => {}
         }
@@ -864,6 +899,12 @@ fn only_taught(effects: Vec<Effect>) -> Vec<Effect> {
                 outcomes: None,
             }),
             Effect::Clone(nested) => taught.extend(only_taught(nested.into_vec())),
+            effect @ Effect::ByLength { .. } => {
+                let kept = effect.map_lists(only_taught);
+                if kept.lists().any(|list| !list.is_empty()) {
+                    taught.push(kept);
+                }
+            }
             _ => {}
         }
     }
@@ -884,11 +925,12 @@ fn is_pure(effect: &Effect) -> bool {
             | Effect::LearnRule { .. }
             | Effect::FinTimeout { .. }
             | Effect::Clone(_)
+            | Effect::ByLength { .. }
             | Effect::Slow { .. }
     )
 }
 
-fn sends_something(effect: &Effect) -> bool {
+pub(super) fn sends_something(effect: &Effect) -> bool {
     match effect {
         Effect::Output(_)
         | Effect::Controller { .. }
@@ -897,6 +939,8 @@ fn sends_something(effect: &Effect) -> bool {
             outcomes: Some(_), ..
         } => true,
         Effect::Clone(nested) => nested.iter().any(sends_something),
+        // Either list sends something or counts why it does not.
+        Effect::ByLength { .. } => true,
         _ => false,
     }
 }

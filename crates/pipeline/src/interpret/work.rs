@@ -51,6 +51,7 @@ impl<O: Observer> Walk<'_, O> {
             Action::Multipath(_) => 8,
             Action::Bundle(choice) => 8 + choice.members.len(),
             Action::Clone(_) => self.copy_cost(),
+            Action::CheckLarger(_) => 2 * self.copy_cost(),
             Action::WriteActions(list) => 1 + list.len(),
             // The copy that goes on has the registers, the stack and the action set.
             Action::Track(tracking) => 4 + tracking.exec.len() * 8 + self.copy_cost(),

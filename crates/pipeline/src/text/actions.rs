@@ -16,6 +16,7 @@
 mod conjunction;
 mod learn;
 mod links;
+mod sample;
 mod send;
 mod track;
 mod write;
@@ -27,17 +28,11 @@ use super::fields::{self, Format, Name};
 use super::intern::Interner;
 use super::line::{Line, Mark, Pair, excerpt};
 use super::shape::{Needs, Shape};
-use crate::action::{Action, Actions, Slice, Subfield};
+use crate::action::{Action, Actions, LengthCheck, Slice, Subfield};
 use crate::check::form::{BESIDE_CONJUNCTION, MAX_NESTING, OUT_OF_ORDER, Owner};
 
 /// Open vSwitch actions without a counterpart here.
-const MISSING: [&str; 5] = [
-    "sample",
-    "check_pkt_larger",
-    "encap",
-    "decap",
-    "dec_nsh_ttl",
-];
+const MISSING: [&str; 3] = ["encap", "decap", "dec_nsh_ttl"];
 
 /// Reads the action lists of a line.
 pub(super) struct ActionReader<'a> {
@@ -130,6 +125,11 @@ impl<'a> ActionReader<'a> {
         if let Some(action) = self.learn(word, pair)? {
             return Ok(action);
         }
+        match word {
+            "check_pkt_larger" => return self.length_check(pair.value),
+            "sample" => return self.sample(pair),
+            _ => {}
+        }
         if let Some(action) = self.write(word, pair)? {
             return Ok(action);
         }
@@ -144,6 +144,22 @@ impl<'a> ActionReader<'a> {
             Some(port) => send::output(line, pair.key, port).map(Action::Output),
             None if is_bare => Err(line.unknown_port(pair.key, "action or port")),
             None => Err(line.unknown(pair.key, "action", "see ovs-actions(7) for their names")),
+        }
+    }
+
+    /// Reads `check_pkt_larger(LENGTH)->BIT`.
+    fn length_check(&self, argument: &'a str) -> Parsed<Action> {
+        let line = self.line;
+        let form = "check_pkt_larger(LENGTH)->FIELD[BIT]";
+        let (length, target) = self.split_arrow(argument, form)?;
+        let length = length.strip_suffix(')').unwrap_or(length);
+        let (_, larger) = self.subfield(target, true)?;
+        match larger.width_bits() {
+            1 => Ok(Action::CheckLarger(Box::new(LengthCheck {
+                limit_bytes: line.integer(length)?,
+                larger,
+            }))),
+            _ => Err(line.value(target, "one bit of a field (reg0[0])")),
         }
     }
 

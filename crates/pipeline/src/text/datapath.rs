@@ -19,7 +19,7 @@ use super::value::{Masked, ones};
 use crate::matching::Match;
 
 /// Attributes without a field here, which any Open vSwitch flow may have.
-const FIELDLESS: [&str; 4] = ["skb_priority", "skb_mark", "dp_hash", "packet_type"];
+const FIELDLESS: [&str; 2] = ["skb_priority", "packet_type"];
 
 const ADVICE: &str = "a datapath flow is made of attributes, as in in_port(1),eth_type(0x0800)";
 
@@ -72,6 +72,8 @@ impl<'a> Reader<'a> {
                 self.attributes(value)
             }
             "encap" => Err(line.syntax(pair.key, "`encap` needs a `vlan` before it")),
+            "skb_mark" => self.add(pair.key, f::PKT_MARK, line.masked_number(value, 32)?),
+            "dp_hash" => self.add(pair.key, f::DP_HASH, line.masked_number(value, 32)?),
             "tcp_flags" => self.add(pair.key, f::TCP_FLAGS, line.tcp_flags(value)?),
             "ct_state" => {
                 let Masked { value, mask } = line.ct_state(value)?;
@@ -245,8 +247,8 @@ mod tests {
                 "ufid:12-34, recirc_id(0),dp_hash(0/0),skb_priority(0/0),skb_mark(0),ct_label(0x0),\
                  in_port(2),packet_type(ns=0,id=0),eth(),eth_type(0x0806),\
                  arp(sip=10.0.0.1,tip=10.0.0.2,op=1/0xff,sha=02:00:00:00:00:01)",
-                "recirc_id=0,ct_label=0,in_port=2,dl_type=0x806,arp_spa=10.0.0.1,arp_tpa=10.0.0.2,\
-                 arp_op=1/0xff,arp_sha=02:00:00:00:00:01",
+                "recirc_id=0,pkt_mark=0,ct_label=0,in_port=2,dl_type=0x806,arp_spa=10.0.0.1,\
+                 arp_tpa=10.0.0.2,arp_op=1/0xff,arp_sha=02:00:00:00:00:01",
             ),
             (
                 "recirc_id(0x1),in_port(2/0x3),eth_type(0x8847),\
@@ -275,8 +277,8 @@ mod tests {
     fn what_is_no_attribute_is_refused_with_its_place() {
         for (flow, expected) in [
             (
-                "in_port(1),skb_mark(0x21/0x21)",
-                ":1:12: `skb_mark` is not supported",
+                "in_port(1),skb_priority(0x21/0x21)",
+                ":1:12: `skb_priority` is not supported",
             ),
             ("tunnel(tun_id=0x1,ttl=64)", ":1:19: `ttl` is not supported"),
             ("tunnel(flags(df|key))", ":1:8: `flags` is not supported"),

@@ -28,6 +28,8 @@ pub(super) enum Format {
     Ipv6,
     /// A port by number or name. A match uses the whole field, an action 16 bits.
     Port,
+    /// A port of the action set by number or name, or `unset`.
+    SetOutput,
     Fragment,
     TcpFlags,
     /// The bits of a connection's state, by name.
@@ -133,10 +135,8 @@ pub(super) fn is_missing(name: &str) -> bool {
         "nsh_", "nshc", "NXOXM_NSH_", "NXOXM_ET_", "ERICOXM_OF_ICMPV6_ND_", "OXM_OF_PBB_",
         "NXM_NX_COOKIE",
     ];
-    const NAMES: [&str; 14] = [
-        "pkt_mark", "NXM_NX_PKT_MARK", "dp_hash", "NXM_NX_DP_HASH",
-        "packet_type", "OXM_OF_PACKET_TYPE", "actset_output", "OXM_OF_ACTSET_OUTPUT",
-        "ONFOXM_ET_ACTSET_OUTPUT", "skb_priority", "nsp", "nsi", "nd_reserved",
+    const NAMES: [&str; 7] = [
+        "packet_type", "OXM_OF_PACKET_TYPE", "skb_priority", "nsp", "nsi", "nd_reserved",
         "nd_options_type",
     ];
     let is_above = |prefix: &str, highest: u32, limit: u32| {
@@ -216,13 +216,13 @@ const fn name(
 
 use Format::{
     CtState, Decimal, DlVlan, DlVlanPcp, Ethernet, Fragment, Hexadecimal, Ipv4, Ipv6, Port,
-    TcpFlags, TunFlags, VlanPcp, VlanVid,
+    SetOutput, TcpFlags, TunFlags, VlanPcp, VlanVid,
 };
 use Needs::Nothing;
 
 /// The names of fields other than registers. The first name of a field is the one printed.
 #[rustfmt::skip]
-static NAMES: [Name; 76] = [
+static NAMES: [Name; 79] = [
     name(&["in_port"], &["NXM_OF_IN_PORT"], (16, whole!(f::IN_PORT, 16)), Port, Nothing, WRITE),
     name(&["in_port_oxm"], &["OXM_OF_IN_PORT"],
         (32, whole!(f::IN_PORT, 32)), Port, Nothing, WRITE),
@@ -282,6 +282,12 @@ static NAMES: [Name; 76] = [
         (16, whole!(f::CT_TP_DST, 16)), Decimal, Needs::Ip, READ_MASKED),
     name(&["conj_id"], &["NXM_NX_CONJ_ID"],
         (32, whole!(f::CONJ_ID, 32)), Decimal, Nothing, READ),
+    name(&["actset_output"], &["ONFOXM_ET_ACTSET_OUTPUT", "OXM_OF_ACTSET_OUTPUT"],
+        (32, whole!(f::ACTSET_OUTPUT, 32)), SetOutput, Nothing, READ),
+    name(&["pkt_mark"], &["NXM_NX_PKT_MARK"],
+        (32, whole!(f::PKT_MARK, 32)), Hexadecimal, Nothing, WRITE_MASKED),
+    name(&["dp_hash"], &["NXM_NX_DP_HASH"],
+        (32, whole!(f::DP_HASH, 32)), Hexadecimal, Nothing, READ_MASKED),
     name(&["metadata"], &["OXM_OF_METADATA"],
         (64, whole!(f::METADATA, 64)), Hexadecimal, Nothing, WRITE_MASKED),
     name(&["eth_dst", "dl_dst"], &["NXM_OF_ETH_DST", "OXM_OF_ETH_DST"],

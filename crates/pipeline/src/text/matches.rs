@@ -305,6 +305,10 @@ impl Line<'_> {
                 value: self.ingress_port(text)?.0.into(),
                 mask: ones(32),
             },
+            Format::SetOutput => Masked {
+                value: self.set_output(text)?.into(),
+                mask: ones(32),
+            },
             Format::DlVlan if super::value::number(text) == Some(0xffff) => Masked {
                 value: 0xffff,
                 mask: ones(width),

@@ -190,6 +190,21 @@ fn port(out: &mut dyn fmt::Write, number: u128, ports: PortSpelling<'_>) -> fmt:
     }
 }
 
+/// Writes a port of an action set.
+fn set_output(out: &mut dyn fmt::Write, number: u128, ports: PortSpelling<'_>) -> fmt::Result {
+    let name = match number & 0xffff {
+        0 => "UNSET",
+        0xfff8 => "IN_PORT",
+        0xfff9 => "TABLE",
+        0xfffa => "NORMAL",
+        0xfffb => "FLOOD",
+        0xfffc => "ALL",
+        0xfffd => "CONTROLLER",
+        short => return port(out, short, ports),
+    };
+    out.write_str(name)
+}
+
 /// Writes a value in its name's notation, as in `set_field`.
 fn value(
     out: &mut dyn fmt::Write,
@@ -205,6 +220,7 @@ fn value(
         Format::CtState => return ct_state(out, value, mask),
         Format::TunFlags => return out.write_str(if value & 1 == 1 { "oam" } else { "0" }),
         Format::Port => return port(out, value, ports),
+        Format::SetOutput => return set_output(out, value, ports),
         Format::Hexadecimal => hexadecimal(out, value)?,
         _ => write!(out, "{value}")?,
     }

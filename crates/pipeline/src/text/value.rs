@@ -217,6 +217,20 @@ impl Line<'_> {
         }
     }
 
+    /// Reads a port of an action set, in OpenFlow 1.1's numbers; 0 for none.
+    pub(super) fn set_output(&self, part: &str) -> Parsed<u32> {
+        if part.eq_ignore_ascii_case("unset") || matches!(number(part), Some(0xfff7)) {
+            return Ok(0);
+        }
+        let word = self.port_word(part)?;
+        let named = RESERVED_PORTS.iter().find(|port| Some(port.2) == word);
+        match (word, named) {
+            (Some(PortWord::Number(port)), _) => Ok(port.0 & 0xffff),
+            (_, Some(port)) => Ok(port.1 | 0xffff_0000),
+            _ => Err(self.unknown_port(part, "port")),
+        }
+    }
+
     /// Reads a kind of fragment, as bits of `ip_frag`.
     pub(super) fn fragment(&self, part: &str) -> Parsed<Masked> {
         let (value, mask) = match part.to_ascii_lowercase().as_str() {

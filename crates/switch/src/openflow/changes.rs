@@ -23,6 +23,7 @@ use thalweg_openflow::message::monitor::MonitorEvent;
 use thalweg_openflow::message::port::{PortMod, config};
 use thalweg_openflow::message::switch::TableMod;
 use thalweg_openflow::{ErrorCode, Refusal, Version, refuse};
+use thalweg_packet::standard as f;
 use thalweg_pipeline::{
     BridgeId, Change, ChangeError, Delta, Flow, Labels, Match, Operation, PortState, Revision,
     RuleId, Selector, TableId,
@@ -253,6 +254,13 @@ fn flow(version: Version, asked: &FlowMod) -> Result<Operation, Refusal> {
         return Err(refuse(ErrorCode::OFPBRC_BUFFER_UNKNOWN, what));
     }
     let matching = convert::matching::matching(&asked.matching)?;
+    let is_hidden = matching.term(f::DP_HASH).is_some()
+        || (matching.term(f::RECIRC_ID)).is_some_and(|term| term.value != 0);
+    if asked.command == FlowCommand::Add && is_hidden {
+        // As in Open vSwitch (`match_has_default_hidden_fields`).
+        let what = "rules do not match dp_hash, nor a recirc_id other than 0";
+        return Err(refuse(ErrorCode::OFPBRC_EPERM, what));
+    }
     let is_deletion = matches!(
         asked.command,
         FlowCommand::Delete | FlowCommand::DeleteStrict

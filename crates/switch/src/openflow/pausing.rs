@@ -174,8 +174,8 @@ fn action_set(told: &[thalweg_openflow::action::Action]) -> Result<Actions, Refu
 pub(super) fn check_fields(fields: &[(FieldId, u128)]) -> Result<(), Refusal> {
     use thalweg_packet::{Source, standard as f};
     let is_beside = |field: FieldId| match f::fields()[field.index()].source {
-        Source::Register => field != f::CONJ_ID,
-        Source::Intrinsic(_) => field != f::RECIRC_ID,
+        Source::Register => !matches!(field, f::CONJ_ID | f::ACTSET_OUTPUT),
+        Source::Intrinsic(_) => !matches!(field, f::RECIRC_ID | f::DP_HASH),
         _ => false,
     };
     match fields.iter().find(|(field, _)| !is_beside(*field)) {

@@ -18,7 +18,7 @@ use thalweg_pipeline::{
     Output, Pipeline, PortState, RuleId, StepKind, Translation, text, translate,
 };
 use thalweg_switch::{Config, Engine};
-use thalweg_workload::{ConversationSource, PacketSource, RandomConfig, RandomPipeline};
+use thalweg_workload::{ConversationSource, Field, PacketSource, RandomConfig, RandomPipeline};
 
 /// Keys of a region tried after each change, for each entry checked.
 const TRIES: usize = 3;
@@ -107,6 +107,10 @@ impl Bench {
     ) -> Bench {
         shape.tables = 2 + (seed % 5) as u8;
         shape.rules_per_table = [4, 10, 25][seed as usize % 3];
+        shape.checks_length = seed.is_multiple_of(4);
+        if seed % 4 == 1 {
+            shape.fields.extend([Field::PacketMark, Field::SetOutput]);
+        }
         config.datapath.maintainer = kind;
         config.datapath.seed = seed;
         config.pipeline.seed = seed;
@@ -441,6 +445,15 @@ fn is_alike(one: &[Effect], other: &[Effect]) -> bool {
         && pairs.into_iter().all(|pair| match pair {
             (Effect::Recirculate(_), Effect::Recirculate(_)) => true,
             (Effect::Clone(one), Effect::Clone(other)) => is_alike(one, other),
+            (
+                Effect::ByLength { limit_bytes, .. },
+                Effect::ByLength {
+                    limit_bytes: same, ..
+                },
+            ) => {
+                let mut lists = pair.0.lists().zip(pair.1.lists());
+                limit_bytes == same && lists.all(|(one, other)| is_alike(one, other))
+            }
             (one, other) => one == other,
         })
 }

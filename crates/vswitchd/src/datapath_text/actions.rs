@@ -102,6 +102,11 @@ impl ActionWriter<'_> {
                     let is_last = !effects[place + 1..].iter().any(needs_packet);
                     self.nested(nested, is_last, commit);
                 }
+                Effect::ByLength {
+                    limit_bytes,
+                    longer,
+                    others,
+                } => self.by_length(*limit_bytes, [longer, others], commit),
                 effect => self.effect(effect, commit),
             }
         }
@@ -115,16 +120,32 @@ impl ActionWriter<'_> {
             return;
         }
         commit.commit();
+        let text = self.on_copy(effects, commit);
+        if !text.is_empty() {
+            commit.texts.push(format!("clone({text})"));
+        }
+    }
+
+    /// Writes what is done with longer packets, and with all others.
+    fn by_length(&self, limit_bytes: u16, lists: [&[Effect]; 2], commit: &mut Commit) {
+        commit.commit();
+        let texts = lists.map(|effects| match self.on_copy(effects, commit) {
+            text if text.is_empty() => "drop".to_owned(),
+            text => text,
+        });
+        let [longer, others] = texts;
+        let text = format!("check_pkt_len(size={limit_bytes},gt({longer}),le({others}))");
+        commit.texts.push(text);
+    }
+
+    /// The actions of a list on a copy of the packet, which leaves the packet as it is.
+    fn on_copy(&self, effects: &[Effect], commit: &mut Commit) -> String {
         let mut copy = commit.clone();
         copy.texts.clear();
         self.list(effects, &mut copy);
         commit.examined = copy.examined;
         commit.is_slow |= copy.is_slow;
-        if !copy.texts.is_empty() {
-            commit
-                .texts
-                .push(format!("clone({})", copy.texts.join(",")));
-        }
+        copy.texts.join(",")
     }
 
     fn effect(&self, effect: &Effect, commit: &mut Commit) {
@@ -186,6 +207,7 @@ impl ActionWriter<'_> {
             Effect::Slow { .. } => commit.is_slow = true,
             Effect::LeaveTunnel => commit.leave_tunnel(),
             Effect::Clone(_)
+            | Effect::ByLength { .. }
             | Effect::Learn { .. }
             | Effect::LearnRule { .. }
             | Effect::FinTimeout { .. }
@@ -223,8 +245,7 @@ fn cookie_of(reason: PacketInReason, sender: Option<&Sender>) -> u64 {
 fn sets_queue(effect: &Effect) -> bool {
     match effect {
         Effect::Queue(_) => true,
-        Effect::Clone(nested) => nested.iter().any(sets_queue),
-        _ => false,
+        effect => effect.lists().flatten().any(sets_queue),
     }
 }
 
@@ -239,6 +260,7 @@ fn needs_packet(effect: &Effect) -> bool {
         }
         | Effect::Track(_)
         | Effect::Meter(_)
+        | Effect::ByLength { .. }
         | Effect::Untrack => true,
         Effect::Clone(nested) => nested.iter().any(needs_packet),
         _ => false,

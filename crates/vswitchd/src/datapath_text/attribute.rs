@@ -162,6 +162,9 @@ pub(super) const CT_TUPLE6: Attribute = Attribute {
     name: "ct_tuple6",
     members: &first_tuple([f::CT_IPV6_SRC, f::CT_IPV6_DST], 128, Ipv6),
 };
+/// The packet's mark, and the hash that a datapath gave it.
+pub(super) const MARK: (&str, FieldId, u16) = ("skb_mark", f::PKT_MARK, 32);
+pub(super) const HASH: (&str, FieldId, u16) = ("dp_hash", f::DP_HASH, 32);
 /// The numbers that a tracker gives, in the order in which they are written.
 pub(super) const CONNECTION: [(&str, FieldId, u16); 4] = [
     ("ct_state", f::CT_STATE, 8),
@@ -254,6 +257,8 @@ pub(crate) fn header_fields() -> impl Iterator<Item = (FieldId, u16)> {
         (f::ETH_TYPE, 16),
         (f::VLAN_TCI, 16),
         (f::VLAN_TCI_INNER, 16),
+        (f::PKT_MARK, 32),
+        (f::DP_HASH, 32),
         (f::TCP_FLAGS, 12),
         (f::MPLS_LABEL, 20),
         (f::MPLS_TC, 3),
@@ -266,14 +271,7 @@ pub(crate) fn header_fields() -> impl Iterator<Item = (FieldId, u16)> {
 }
 
 /// Attributes that no key here can hold.
-pub(super) const FIELDLESS: [&str; 6] = [
-    "skb_priority",
-    "skb_mark",
-    "dp_hash",
-    "packet_type",
-    "nd_ext",
-    "nsh",
-];
+pub(super) const FIELDLESS: [&str; 4] = ["skb_priority", "packet_type", "nd_ext", "nsh"];
 
 /// Members of `tunnel` that no key here can hold.
 pub(super) const FIELDLESS_OF_TUNNEL: [&str; 6] =

@@ -288,6 +288,25 @@ impl Commit {
             let queue = hexadecimal(self.flow.queue.into());
             self.texts.push(format!("set(skb_priority({queue}))"));
         }
+        self.mark();
+    }
+
+    fn mark(&mut self) {
+        if !self.differs(Part::Field(f::PKT_MARK, 32)) {
+            return;
+        }
+        let (mask, value) = (
+            self.examined.get(f::PKT_MARK),
+            self.flow.values.get(f::PKT_MARK),
+        );
+        let text = match mask == ones(32) {
+            true => hexadecimal(value),
+            false => format!("{}/{}", hexadecimal(value & mask), hexadecimal(mask)),
+        };
+        self.texts.push(format!("set(skb_mark({text}))"));
+        self.base.values.set(f::PKT_MARK, value);
+        let known = self.flow.known.get(f::PKT_MARK);
+        self.base.known.set(f::PKT_MARK, known);
     }
 
     fn network(&mut self) {

@@ -10,12 +10,12 @@
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use thalweg_packet::{PortId, standard as f};
+use thalweg_packet::{FieldId, PortId, standard as f};
 
 use super::attribute::{
     ARP, Attribute, CONNECTION, CT_BITS, CT_TUPLE4, CT_TUPLE6, DISCOVERY, ETHER_TYPE_IPV4,
-    ETHER_TYPE_IPV6, ETHERNET, FRAGMENTS, ICMP, ICMPV6, IPV4, IPV6, Member, SCTP, Spelling, TCP,
-    TCP_FLAGS, TUNNEL, UDP, is_arp, is_mpls, is_neighbor_discovery, ones,
+    ETHER_TYPE_IPV6, ETHERNET, FRAGMENTS, HASH, ICMP, ICMPV6, IPV4, IPV6, MARK, Member, SCTP,
+    Spelling, TCP, TCP_FLAGS, TUNNEL, UDP, is_arp, is_mpls, is_neighbor_discovery, ones,
 };
 use super::flow::{DatapathFlow, FieldBits};
 
@@ -134,12 +134,12 @@ impl Attributes<'_> {
             }
             self.push("tunnel", inside);
         }
-        self.fieldless(&["skb_mark"]);
+        self.number(MARK);
         self.connection();
         if self.is_verbose || mask.get(f::RECIRC_ID) != 0 {
             self.push("recirc_id", hexadecimal(key.get(f::RECIRC_ID)));
         }
-        self.fieldless(&["dp_hash"]);
+        self.number(HASH);
         match mask.get(f::IN_PORT) {
             0 if !self.is_verbose => {}
             mask => {
@@ -151,31 +151,33 @@ impl Attributes<'_> {
         self.push("packet_type", "ns=0,id=0");
     }
 
+    /// Writes a number that the packet has beside its bytes.
+    fn number(&mut self, (name, field, width): (&str, FieldId, u16)) {
+        let (value, bits) = (self.flow.key.get(field), self.flow.mask.get(field));
+        if value == 0 && (bits == 0 || self.flow.is_exact) {
+            return self.fieldless(&[name]);
+        }
+        let is_state = field == f::CT_STATE;
+        let mut text = match (self.extent, is_state) {
+            (Extent::Compared, true) => ct_state(value, bits),
+            _ => hexadecimal(value),
+        };
+        match self.extent {
+            Extent::Packet => {}
+            Extent::Compared if is_state || bits == ones(width) => {}
+            Extent::Compared if bits == 0 => return,
+            Extent::Whole if !is_state && bits == ones(width) => {}
+            _ => {
+                let _ = write!(text, "/{}", hexadecimal(bits));
+            }
+        }
+        self.push(name, text);
+    }
+
     /// Writes what a tracker said.
     fn connection(&mut self) {
-        let (key, mask) = (&self.flow.key, &self.flow.mask);
-        for (name, field, width) in CONNECTION {
-            let (value, bits) = (key.get(field), mask.get(field));
-            if value == 0 && (bits == 0 || self.flow.is_exact) {
-                self.fieldless(&[name]);
-                continue;
-            }
-            let is_state = field == f::CT_STATE;
-            let mut text = match (self.extent, is_state) {
-                (Extent::Compared, true) => ct_state(value, bits),
-                _ => hexadecimal(value),
-            };
-            match self.extent {
-                Extent::Packet => {}
-                Extent::Compared if is_state || bits == ones(width) => {}
-                Extent::Compared if bits == 0 => continue,
-                Extent::Whole if !is_state && bits == ones(width) => {}
-                _ => {
-                    let _ = write!(text, "/{}", hexadecimal(bits));
-                }
-            }
-            self.push(name, text);
-        }
+        CONNECTION.into_iter().for_each(|known| self.number(known));
+        let key = &self.flow.key;
         let tuple = match key.get(f::CT_IPV6_SRC) | key.get(f::CT_IPV6_DST) {
             0 => &CT_TUPLE4,
             _ => &CT_TUPLE6,

@@ -11,8 +11,8 @@ use thalweg_packet::{PortId, standard as f};
 
 use super::attribute::{
     ARP, ATTRIBUTES, Attribute, CONNECTION, CT_BITS, CT_TUPLE4, CT_TUPLE6, DISCOVERY,
-    ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, ETHERNET, FIELDLESS, FIELDLESS_OF_TUNNEL, ICMP, ICMPV6, IPV4,
-    IPV6, OPTIONS_OF_TUNNEL, Part, SCTP, Spelling, TCP, TUNNEL, UDP, is_arp, is_mpls,
+    ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, ETHERNET, FIELDLESS, FIELDLESS_OF_TUNNEL, HASH, ICMP, ICMPV6,
+    IPV4, IPV6, MARK, OPTIONS_OF_TUNNEL, Part, SCTP, Spelling, TCP, TUNNEL, UDP, is_arp, is_mpls,
     is_neighbor_discovery, is_tag, ones,
 };
 use super::error::DatapathTextError;
@@ -99,7 +99,8 @@ impl<'a> FlowReader<'a> {
                 return level.add(attribute.name, read);
             }
         }
-        if let Some(&(name, field, width)) = CONNECTION.iter().find(|known| known.0 == name) {
+        let mut numbers = CONNECTION.iter().chain([&MARK, &HASH]);
+        if let Some(&(name, field, width)) = numbers.find(|known| known.0 == name) {
             let part = Part::Field(field, width);
             let read = match field {
                 f::CT_STATE => flags(inside(scanner)?, &CT_BITS).ok_or(Fault::Syntax)?,
@@ -275,7 +276,10 @@ impl Level {
 
 /// Turns attributes into fields.
 fn apply(top: &Level, masks: bool, flow: &mut DatapathFlow) -> Result<(), DatapathTextError> {
-    let of_connection = CONNECTION.iter().map(|(name, ..)| *name);
+    let of_connection = CONNECTION
+        .iter()
+        .chain([&MARK, &HASH])
+        .map(|(name, ..)| *name);
     let tuples = [CT_TUPLE4.name, CT_TUPLE6.name];
     let names = ["recirc_id", "tunnel", "in_port", ETHERNET.name];
     for name in names.into_iter().chain(of_connection).chain(tuples) {

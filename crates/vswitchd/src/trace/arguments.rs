@@ -225,10 +225,10 @@ fn read_datapath_flow(names: &dyn TraceNames, text: &str) -> Result<TracedFlow, 
     Ok(flow)
 }
 
-/// Takes the attributes that no field has out of a datapath flow.
+/// Takes the priority, which no field has, out of a datapath flow.
 fn take_given(text: &str, flow: &mut TracedFlow) -> String {
     let mut rest = text.to_owned();
-    for name in ["skb_priority", "skb_mark"] {
+    for name in ["skb_priority"] {
         let Some(start) = rest.find(&format!("{name}(")) else {
             continue;
         };

@@ -15,8 +15,6 @@ pub(super) struct TracedFlow {
     pub(super) key: FieldBits,
     /// EtherTypes of the outer and the inner tag; 0 where not known.
     pub(super) tag_types: [u16; 2],
-    /// Linux's mark of the packet, which no rule reads here.
-    pub(super) mark: u32,
     /// Linux's priority of the packet.
     pub(super) priority: u32,
 }
@@ -25,7 +23,6 @@ impl TracedFlow {
     /// The place of a value that no field has.
     pub(super) fn given_mut(&mut self, name: &str) -> Option<&mut u32> {
         match name {
-            "pkt_mark" | "skb_mark" => Some(&mut self.mark),
             "skb_priority" => Some(&mut self.priority),
             _ => None,
         }
@@ -45,6 +42,8 @@ impl TracedFlow {
             in_port: self.key.get(f::IN_PORT) as u32,
             recirculation_id: self.key.get(f::RECIRC_ID) as u32,
             tunnel: Some(&tunnel),
+            mark: self.key.get(f::PKT_MARK) as u32,
+            datapath_hash: self.key.get(f::DP_HASH) as u32,
             connection,
         };
         let mut words = vec![0; layout.words()];
@@ -52,7 +51,6 @@ impl TracedFlow {
         Some(TracedFlow {
             key: FieldBits::read_words(layout, &words),
             tag_types: [0; 2],
-            mark: self.mark,
             priority: self.priority,
         })
     }
@@ -82,8 +80,9 @@ impl TracedFlow {
         let mut text = String::new();
         let recirculation = self.key.get(f::RECIRC_ID) as u32;
         let given = [
-            ("pkt_mark", self.mark),
+            ("pkt_mark", self.key.get(f::PKT_MARK) as u32),
             ("recirc_id", recirculation),
+            ("dp_hash", self.key.get(f::DP_HASH) as u32),
             ("skb_priority", self.priority),
         ];
         for (name, value) in given {

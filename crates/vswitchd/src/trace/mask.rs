@@ -320,7 +320,10 @@ impl Examined {
 
     fn add_words(&mut self, layout: &Layout, words: &[u64]) {
         for (field, bits) in layout.fields_in(words) {
-            self.add(field, bits);
+            // Open vSwitch tells controllers of these without examining them.
+            if !matches!(field, f::PKT_MARK | f::DP_HASH) {
+                self.add(field, bits);
+            }
         }
         self.before.clear();
     }

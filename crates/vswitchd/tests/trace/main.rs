@@ -46,10 +46,7 @@ fn a_packet_is_left_to_the_caller_without_what_sends_it() {
     assert!(packet.effects.iter().any(learns), "{:?}", packet.effects);
     let sends = |effect: &Effect| matches!(effect, Effect::Output(_) | Effect::Recirculate(_));
     fn all(effects: &[Effect]) -> Vec<&Effect> {
-        let nested = effects.iter().filter_map(|effect| match effect {
-            Effect::Clone(nested) => Some(all(nested)),
-            _ => None,
-        });
+        let nested = effects.iter().flat_map(Effect::lists).map(all);
         nested.flatten().chain(effects).collect()
     }
     assert!(

@@ -15,8 +15,8 @@ use crate::rule::Match;
 use crate::seed::{Random, pick};
 
 use Field::{
-    EthDst, EthSrc, IpDscp, IpDst, IpSrc, Ipv6Dst, Ipv6Src, Metadata, Register, TcpDst, TcpSrc,
-    UdpDst, UdpSrc, VlanTci, VlanVid,
+    EthDst, EthSrc, IpDscp, IpDst, IpSrc, Ipv6Dst, Ipv6Src, Metadata, PacketMark, Register,
+    SetOutput, TcpDst, TcpSrc, UdpDst, UdpSrc, VlanTci, VlanVid,
 };
 
 const fn bits(field: Field, start: u32, count: u32) -> FieldSlice {
@@ -46,6 +46,20 @@ const COMMON_MOVES: &[(FieldSlice, FieldSlice)] = &[
     (bits(VlanTci, 0, 12), bits(Register(2), 0, 12)),
     (bits(Register(3), 4, 8), bits(Register(3), 20, 8)),
     (bits(Metadata, 0, 32), FieldSlice::whole(Register(2))),
+];
+
+/// Moves of the packet's mark and of the action set's output.
+const MARK_MOVES: &[(FieldSlice, FieldSlice)] = &[
+    (
+        FieldSlice::whole(PacketMark),
+        FieldSlice::whole(Register(1)),
+    ),
+    (
+        FieldSlice::whole(Register(2)),
+        FieldSlice::whole(PacketMark),
+    ),
+    (bits(EthSrc, 0, 16), bits(PacketMark, 8, 16)),
+    (FieldSlice::whole(SetOutput), FieldSlice::whole(Register(0))),
 ];
 
 /// Moves that need IPv4.
@@ -86,6 +100,10 @@ pub(super) fn draw_actions(
         if config.tracks && random.random_ratio(1, 3) {
             list.actions
                 .extend(tracking::draw_action(random, config, table, &list.shape));
+            continue;
+        }
+        if config.checks_length && random.random_ratio(1, 4) {
+            list.push_length_check(random);
             continue;
         }
         if config.is_broad && random.random() {
@@ -172,6 +190,17 @@ impl<'a> ActionList<'a> {
         self.actions.extend(action);
     }
 
+    /// Asks whether the packet is longer than some packets are; the bit is one that rules match.
+    fn push_length_check(&mut self, random: &mut Random) {
+        let bit = bits(
+            Register(random.random_range(0..4)),
+            random.random_range(0..4),
+            1,
+        );
+        let bytes = random.random_range(40..110);
+        self.actions.push(Action::CheckLarger(bytes, bit));
+    }
+
     /// Sets a register to the number of a reserved port, or of one next to these, and outputs
     /// to it.
     fn push_reserved(&mut self, random: &mut Random) {
@@ -207,6 +236,10 @@ impl<'a> ActionList<'a> {
 
     fn draw_set_field(&self, random: &mut Random) -> Action {
         let register = Register(random.random_range(0..4));
+        if self.has_mark() && random.random_ratio(1, 3) {
+            let value = draw_value(random, PacketMark, self.config.ports);
+            return Action::SetField(PacketMark, value);
+        }
         let mut fields = vec![EthSrc, EthDst, register, register, Metadata];
         if self.shape.tags > 0 {
             fields.push(VlanVid);
@@ -225,7 +258,16 @@ impl<'a> ActionList<'a> {
         Action::SetField(field, draw_value(random, field, self.config.ports))
     }
 
+    /// Whether rules know the packet's mark.
+    fn has_mark(&self) -> bool {
+        self.config.fields.contains(&PacketMark)
+    }
+
     fn draw_move(&self, random: &mut Random) -> Action {
+        if self.has_mark() && random.random_ratio(1, 3) {
+            let (source, destination) = *pick(random, MARK_MOVES);
+            return Action::Move(source, destination);
+        }
         let mut groups = vec![COMMON_MOVES];
         if self.shape.eth_type == Some(0x0800) {
             groups.push(IPV4_MOVES);

@@ -40,8 +40,8 @@ use Field::{
     ArpOp, ArpSha, ArpSpa, ArpTha, ArpTpa, CtIpDst, CtIpSrc, CtIpv6Dst, CtIpv6Src, CtLabel, CtMark,
     CtPortDst, CtPortSrc, EthDst, EthSrc, IcmpCode, IcmpType, Icmpv6Code, Icmpv6Type, InPort,
     IpDscp, IpDst, IpEcn, IpFragment, IpSrc, IpTtl, Ipv6Dst, Ipv6Label, Ipv6Src, Metadata,
-    MplsBottom, MplsLabel, MplsTc, MplsTtl, NdSll, NdTarget, NdTll, Register, SctpDst, SctpSrc,
-    TcpDst, TcpFlags, TcpSrc, UdpDst, UdpSrc, VlanTci,
+    MplsBottom, MplsLabel, MplsTc, MplsTtl, NdSll, NdTarget, NdTll, PacketMark, Register, SctpDst,
+    SctpSrc, SetOutput, TcpDst, TcpFlags, TcpSrc, UdpDst, UdpSrc, VlanTci,
 };
 
 /// Fields of every packet.
@@ -55,6 +55,8 @@ const COMMON: &[Field] = &[
     VlanTci,
     EthSrc,
     EthDst,
+    PacketMark,
+    SetOutput,
 ];
 
 const KINDS: &[Kind] = &[
@@ -288,6 +290,7 @@ pub(super) fn draw_mask(random: &mut Random, field: Field) -> u128 {
     let is_maskable = matches!(
         field,
         Metadata
+            | PacketMark
             | Register(_)
             | EthSrc
             | EthDst

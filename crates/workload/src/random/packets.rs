@@ -30,6 +30,8 @@ pub struct RandomPacket {
 /// An endless, seeded source of packets for random pipelines.
 pub struct PacketSource {
     ports: u32,
+    /// Whether payloads have many lengths.
+    varies: bool,
     random: Random,
 }
 
@@ -43,6 +45,7 @@ impl PacketSource {
     pub fn new(config: &RandomConfig, seed: u64) -> Self {
         PacketSource {
             ports: config.ports,
+            varies: config.checks_length,
             random: stream(seed, "random packets"),
         }
     }
@@ -193,16 +196,23 @@ impl PacketSource {
             .payload(&[0, 80, 0, 80, 0, 16, 0, 0])
     }
 
+    /// A payload with this beginning.
+    fn payload(&mut self, begin: &[u8]) -> Vec<u8> {
+        let mut bytes = begin.to_vec();
+        if self.varies {
+            bytes.resize(self.random.random_range(begin.len()..50), 0);
+        }
+        bytes
+    }
+
     fn transport(&mut self, builder: PacketBuilder, is_ipv6: bool) -> PacketBuilder {
         let random = &mut self.random;
         let (source, destination) = (*pick(random, &pool::PORTS), *pick(random, &pool::PORTS));
         match random.random_range(0..20_u8) {
             0..7 => {
                 let flags = TcpFlags(*pick(random, &pool::TCP_FLAGS));
-                builder
-                    .tcp(source, destination)
-                    .tcp_flags(flags)
-                    .payload(b"tcp")
+                let builder = builder.tcp(source, destination).tcp_flags(flags);
+                builder.payload(&self.payload(b"tcp"))
             }
             7..14 => {
                 let builder = builder.udp(source, destination);
@@ -212,7 +222,7 @@ impl PacketSource {
                 } else {
                     builder
                 };
-                builder.payload(b"udp")
+                builder.payload(&self.payload(b"udp"))
             }
             14..17 if is_ipv6 => self.icmpv6(builder),
             14..17 => builder.icmpv4(Icmpv4Repr {

@@ -67,7 +67,10 @@ pub(super) fn draw_value(random: &mut Random, field: Field, ports: u32) -> u128 
     match field {
         Field::InPort => random.random_range(1..=ports).into(),
         Field::ConjId => (*pick(random, &IDS)).into(),
-        Field::Metadata | Field::Register(_) => (*pick(random, &REGISTER)).into(),
+        Field::Metadata | Field::PacketMark | Field::Register(_) => {
+            (*pick(random, &REGISTER)).into()
+        }
+        Field::SetOutput => random.random_range(0..=ports).into(),
         Field::EthSrc | Field::EthDst | Field::NdSll | Field::NdTll => {
             (*pick(random, &ETHERNET)).into()
         }

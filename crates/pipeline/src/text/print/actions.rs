@@ -13,7 +13,7 @@ use thalweg_packet::{FieldId, PortId};
 use super::learn::{fin_timeout, learning};
 use super::tracking::tracking;
 use super::{Context, Out, PortSpelling, hexadecimal, port, text, value};
-use crate::action::{Action, Output, Subfield, Write};
+use crate::action::{Action, Output, SampleDirection, Sampling, Subfield, Write};
 use crate::effect::PacketInReason;
 use crate::links::{LinkChoice, MemberChoice};
 use crate::matching::Match;
@@ -189,6 +189,11 @@ fn control(out: Out<'_, '_>, action: &Action, context: Context<'_>) -> fmt::Resu
         Action::Untrack => out.write_str("ct_clear"),
         Action::Learn(asked) => learning(out, asked, context),
         Action::FinTimeout { idle_s, hard_s } => fin_timeout(out, *idle_s, *hard_s),
+        Action::Sample(sampling) => sample(out, sampling, context),
+        Action::CheckLarger(check) => {
+            write!(out, "check_pkt_larger({})->", check.limit_bytes)?;
+            subfield(out, &check.larger, context)
+        }
         Action::Exit => out.write_str("exit"),
         Action::ClearActions => out.write_str("clear_actions"),
         Action::WriteMetadata { value, mask } => {
@@ -203,6 +208,23 @@ fn control(out: Out<'_, '_>, action: &Action, context: Context<'_>) -> fmt::Resu
         Action::Goto(table) => write!(out, "goto_table:{}", table.number()),
         _ => Ok(()),
     }
+}
+
+fn sample(out: Out<'_, '_>, asked: &Sampling, context: Context<'_>) -> fmt::Result {
+    write!(
+        out,
+        "sample(probability={},collector_set_id={},obs_domain_id={},obs_point_id={}",
+        asked.probability, asked.collector_set, asked.domain, asked.point,
+    )?;
+    if let Some(port) = asked.port {
+        out.write_str(",sampling_port=")?;
+        super::set_output(out, port.0.into(), context.ports)?;
+    }
+    out.write_str(match asked.direction {
+        None => ")",
+        Some(SampleDirection::Ingress) => ",ingress)",
+        Some(SampleDirection::Egress) => ",egress)",
+    })
 }
 
 fn output(out: Out<'_, '_>, output: &Output, context: Context<'_>) -> fmt::Result {

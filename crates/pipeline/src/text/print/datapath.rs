@@ -173,6 +173,10 @@ impl<'a> Attributes<'a> {
             let field = catalogue.get(term.field.index());
             let (name, width) =
                 field.map_or(("field", 128), |field| (&*field.name, field.width_bits));
+            let name = match term.field {
+                f::PKT_MARK => "skb_mark",
+                _ => name,
+            };
             let _ = write!(text, ",{name}(");
             let _ = hexadecimal(text, term.value);
             let _ = write!(text, "{})", mask_of(term.mask, width));

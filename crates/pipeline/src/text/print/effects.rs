@@ -117,6 +117,17 @@ fn one(effect: &Effect, shape: Shape) -> Option<String> {
             list(nested, shape)
         }
         Effect::Clone(nested) => format!("clone({})", list(nested, shape)),
+        Effect::ByLength {
+            limit_bytes,
+            longer,
+            others,
+        } => {
+            let [longer, others] = [longer, others].map(|effects| match list(effects, shape) {
+                text if text.is_empty() => "drop".to_owned(),
+                text => text,
+            });
+            format!("check_pkt_len(size={limit_bytes},gt({longer}),le({others}))")
+        }
         Effect::Recirculate(continuation) => format!("recirc({continuation:#x})"),
     })
 }

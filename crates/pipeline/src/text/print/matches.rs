@@ -5,7 +5,9 @@ use std::fmt::{self, Write as _};
 use thalweg_packet::standard as f;
 use thalweg_packet::{FieldId, TUNNEL_OPTIONS};
 
-use super::{PortSpelling, ct_state, hexadecimal, ipv4, ipv6, masked_ethernet, port, tcp_flags};
+use super::{
+    PortSpelling, ct_state, hexadecimal, ipv4, ipv6, masked_ethernet, port, set_output, tcp_flags,
+};
 use crate::matching::{Match, Term};
 use crate::text::fields::{self, Format, Name};
 use crate::text::shape::{
@@ -35,9 +37,12 @@ pub fn print_match(matching: &Match, ports: PortSpelling<'_>) -> String {
 
 /// The fields in Open vSwitch's print order; the word for EtherType and protocol follows the
 /// first.
-const ORDER: [FieldId; 63] = [
+const ORDER: [FieldId; 66] = [
+    f::PKT_MARK,
     f::RECIRC_ID,
+    f::DP_HASH,
     f::CONJ_ID,
+    f::ACTSET_OUTPUT,
     f::CT_STATE,
     f::CT_ZONE,
     f::CT_MARK,
@@ -102,7 +107,7 @@ const ORDER: [FieldId; 63] = [
 ];
 
 /// How many fields of [`ORDER`] come before the packet's type.
-const BEFORE_TYPE: usize = 13;
+const BEFORE_TYPE: usize = 16;
 
 /// Writes every condition, followed by a comma; `after_recirculation` stands where Open
 /// vSwitch prints the packet's type.
@@ -228,6 +233,7 @@ fn condition(out: &mut String, term: &Term, ports: PortSpelling<'_>) -> fmt::Res
         Format::CtState => ct_state(out, value, mask)?,
         Format::TunFlags => out.push_str(if value & 1 == 1 { "+oam" } else { "-oam" }),
         Format::Port if is_whole => port(out, value, ports)?,
+        Format::SetOutput if is_whole => set_output(out, value, ports)?,
         _ if field == f::ETH_TYPE => padded(out, value, mask, (4, is_whole))?,
         _ if field == f::IPV6_LABEL => padded(out, value, mask, (5, is_whole))?,
         Format::Hexadecimal => {

@@ -90,12 +90,14 @@ fn expected_presence(field: FieldId, shape: &Shape) -> Option<bool> {
 
 fn openflow(shown: &Match, ports: PortSpelling<'_>) -> String {
     let mut text = String::new();
+    let mut shown = shown.clone();
     // Every entry in Open vSwitch matches the recirculation id.
     if shown.term(f::RECIRC_ID).is_none() {
-        text.push_str("recirc_id=0,");
+        // The field occurs once.
+        let _ = shown.add(f::RECIRC_ID, 0, u32::MAX.into());
     }
     // Writing to a string does not fail.
-    let _ = matches::conditions(&mut text, shown, "eth,", ports);
+    let _ = matches::conditions(&mut text, &shown, "eth,", ports);
     text.truncate(text.trim_end_matches(',').len());
     text
 }

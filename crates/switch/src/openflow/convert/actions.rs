@@ -1,15 +1,16 @@
 //! Instructions and actions of OpenFlow, as actions of the pipeline.
 
 use thalweg_conntrack::Alg;
-use thalweg_openflow::action::{self as of_action, Instructions};
+use thalweg_openflow::action::{self as of_action, Instructions, SampleId};
 use thalweg_openflow::message::meter::MAX_METER;
 use thalweg_openflow::message::port::PortNumber;
 use thalweg_openflow::{self as of, ErrorCode, Needs, Refusal, Value, refuse};
 use thalweg_packet::PortId;
 use thalweg_packet::standard as f;
 use thalweg_pipeline::{
-    Action, Actions, FlowHash, GroupId, LinkAlgorithm, LinkChoice, Match, MemberAlgorithm,
-    MemberChoice, MeterId, Output, PacketInReason, Subfield, TableId, Write,
+    Action, Actions, FlowHash, GroupId, LengthCheck, LinkAlgorithm, LinkChoice, Match,
+    MemberAlgorithm, MemberChoice, MeterId, Output, PacketInReason, SampleDirection, Sampling,
+    Subfield, TableId, Write,
 };
 
 use super::fields::{needs_more, pieces_for_action, subfield};
@@ -201,6 +202,14 @@ impl Reader {
                     hard_s: *hard_s,
                 }
             }
+            Of::CheckPacketLarger {
+                length,
+                destination,
+            } => Action::CheckLarger(Box::new(LengthCheck {
+                limit_bytes: *length,
+                larger: self.written(*destination)?,
+            })),
+            Of::Sample(asked) => sample(asked)?,
             Of::DebugRecirc => Action::DebugRecirculation,
             Of::DebugSlow => Action::DebugSlow,
             Of::Meter(number) => meter(*number)?,
@@ -362,6 +371,26 @@ fn truncated(port: PortNumber, max_length: u32) -> Result<Action, Refusal> {
         port: port_id(port),
         max_len_bytes: max_length,
     }))
+}
+
+/// Samples, if domain and point of the observation are numbers.
+fn sample(asked: &of_action::Sample) -> Result<Action, Refusal> {
+    let (SampleId::Number(domain), SampleId::Number(point)) = (asked.domain, asked.point) else {
+        let what = "a sample's domain and point are numbers here, not fields";
+        return Err(refuse(ErrorCode::OFPBAC_BAD_ARGUMENT, what));
+    };
+    Ok(Action::Sample(Box::new(Sampling {
+        probability: asked.probability,
+        collector_set: asked.collector_set,
+        domain,
+        point,
+        port: (asked.port != PortNumber::ANY).then(|| port_id(asked.port)),
+        direction: match asked.direction {
+            1 => Some(SampleDirection::Ingress),
+            2 => Some(SampleDirection::Egress),
+            _ => None,
+        },
+    })))
 }
 
 /// Measures by a meter that a rule can name.

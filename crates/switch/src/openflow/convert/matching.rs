@@ -12,6 +12,8 @@ use super::shape::Shape;
 
 /// Bytes of a tunnel's option that rules compare and write.
 const OPTION_BYTES: usize = 16;
+/// OpenFlow's number in `actset_output` if there is no port; the pipeline has 0 then.
+pub(in crate::openflow) const UNSET: u32 = 0xffff_fff7;
 
 /// The pipeline's number of a port. Reserved numbers have 16 bits there, as in OpenFlow 1.0.
 pub(in crate::openflow) fn port_id(port: PortNumber) -> PortId {
@@ -59,6 +61,10 @@ pub(in crate::openflow) fn matching(asked: &of::Match) -> Result<Match, Refusal>
             };
             let port = port_id(number).0;
             add(&mut matching, f::IN_PORT, port.into(), u32::MAX.into())?;
+            continue;
+        }
+        if *field == of::FieldId::ACTSET_OUTPUT && value as u32 == UNSET {
+            add(&mut matching, f::ACTSET_OUTPUT, 0, u32::MAX.into())?;
             continue;
         }
         for piece in pieces {
@@ -172,6 +178,13 @@ fn condition(term: &Term, shape: &Shape) -> Option<Condition> {
         return Some(Condition {
             field,
             value: Value::from_number(port.0.into(), bytes),
+            mask: None,
+        });
+    }
+    if term.field == f::ACTSET_OUTPUT && term.value == 0 {
+        return Some(Condition {
+            field,
+            value: Value::from_number(UNSET.into(), bytes),
             mask: None,
         });
     }

@@ -6,7 +6,7 @@ use thalweg_openflow::message::port::PortNumber;
 use thalweg_openflow::{self as of, Needs, Value};
 use thalweg_packet::PortId;
 use thalweg_packet::standard as f;
-use thalweg_pipeline::{Action, Match, Output, Tracking, Write, Zone};
+use thalweg_pipeline::{Action, Match, Output, SampleDirection, Tracking, Write, Zone};
 
 use super::fields::{name_of, of_subfield};
 use super::matching::{from_piece, ones, option_value, port_number};
@@ -206,6 +206,26 @@ fn tell(action: &Action, shape: &mut Shape) -> of_action::Action {
             idle_s: *idle_s,
             hard_s: *hard_s,
         },
+        Action::CheckLarger(check) => match of_subfield(&check.larger, shape) {
+            Some(destination) => Of::CheckPacketLarger {
+                length: check.limit_bytes,
+                destination,
+            },
+            None => untold(action),
+        },
+        Action::Sample(sampling) => Of::Sample(of_action::Sample {
+            probability: sampling.probability,
+            collector_set: sampling.collector_set,
+            domain: of_action::SampleId::Number(sampling.domain),
+            point: of_action::SampleId::Number(sampling.point),
+            port: sampling.port.map_or(PortNumber::ANY, port_number),
+            direction: match sampling.direction {
+                None => 0,
+                Some(SampleDirection::Ingress) => 1,
+                Some(SampleDirection::Egress) => 2,
+            },
+            form: 1,
+        }),
         Action::DebugRecirculation => Of::DebugRecirc,
         Action::DebugSlow => Of::DebugSlow,
         Action::Meter(meter) => Of::Meter(meter.number()),

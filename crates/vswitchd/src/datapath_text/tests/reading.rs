@@ -218,6 +218,19 @@ fn attributes_without_a_field_may_be_zero() {
 }
 
 #[test]
+fn a_mark_and_a_hash_are_read() {
+    let flow = read("skb_mark(0x1/0x3),dp_hash(7),eth()");
+    assert_eq!(
+        (flow.key.get(f::PKT_MARK), flow.mask.get(f::PKT_MARK)),
+        (1, 3)
+    );
+    assert_eq!(
+        (flow.key.get(f::DP_HASH), flow.mask.get(f::DP_HASH)),
+        (7, u32::MAX.into())
+    );
+}
+
+#[test]
 fn what_a_tracker_said_is_read() {
     let flow = read("ct_state(+trk-new),ct_zone(5),ct_mark(0x3),ct_label(0x12),eth()");
     assert_eq!(
@@ -240,8 +253,6 @@ fn what_no_key_holds_is_refused_by_name() {
             "skb_priority(0x1234)",
             "`skb_priority=0x1234` is not supported",
         ),
-        ("skb_mark(0x1/0x3)", "`skb_mark=0x1/0x3`"),
-        ("dp_hash(7)", "`dp_hash=7`"),
         ("packet_type(ns=1,id=0x800)", "`packet_type=ns=1,id=0x800`"),
         ("nsh(flags=0,mdtype=1)", "`nsh=flags=0,mdtype=1`"),
         ("nd_ext(nd_reserved=0x0,nd_options_type=2)", "`nd_ext="),
