@@ -269,17 +269,7 @@ impl Switch {
         let mut settings = PortSettings::default();
         let (ports, sources) = attach(ports, &mut settings);
         let (pipeline, upkeep, learned) = begin(&config, &ports, rules, &clock)?;
-        let doorbells = (0..config.workers).map(doorbell);
-        let exchange = || Exchange::new(config.exchange_packets, config.packet_bytes);
-        let shared = Arc::new(Shared {
-            clock,
-            pipeline: Gate::new(pipeline),
-            exchanges: (0..config.workers).map(|_| exchange()).collect(),
-            doorbells: doorbells.collect::<Result<_, _>>()?,
-            node: node.map(Mutex::new),
-            connections: Arc::new(connections(&config.tracking)),
-            learned: Arc::new(learned),
-        });
+        let shared = share(&config, (clock, pipeline), node, learned)?;
         // One for a change being repaired, two for the next.
         let (answers_in, answers) = bounded(3 * config.workers);
         let (attention, news) = bounded(config.news.max(1));
@@ -448,6 +438,26 @@ fn connections(config: &TrackingConfig) -> Connections {
 /// The doorbell of a worker.
 fn doorbell(worker: usize) -> Result<Doorbell, SwitchError> {
     Doorbell::new().map_err(|source| SwitchError::System { worker, source })
+}
+
+/// What workers share.
+fn share(
+    config: &SwitchConfig,
+    (clock, pipeline): (Clock, Pipeline),
+    node: Option<Node>,
+    learned: LearnedCounts,
+) -> Result<Arc<Shared>, SwitchError> {
+    let doorbells = (0..config.workers).map(doorbell);
+    let exchange = || Exchange::new(config.exchange_packets, config.packet_bytes);
+    Ok(Arc::new(Shared {
+        clock,
+        pipeline: Gate::new(pipeline),
+        exchanges: (0..config.workers).map(|_| exchange()).collect(),
+        doorbells: doorbells.collect::<Result<_, _>>()?,
+        node: node.map(Mutex::new),
+        connections: Arc::new(connections(&config.tracking)),
+        learned: Arc::new(learned),
+    }))
 }
 
 /// Refuses limits that make no sense.

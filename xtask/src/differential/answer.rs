@@ -63,6 +63,7 @@ struct Execution {
 }
 
 impl Execution {
+    /// Executes actions; one match, an arm for each action.
     fn run(
         &mut self,
         actions: &[DatapathAction],

@@ -72,7 +72,8 @@ impl Seat {
     }
 
     /// Counts a packet that came out of the tunnel, whichever device handed it over. As in Open
-    /// vSwitch, the bytes are those in the tunnel, and a packet that is dropped for congestion counts.
+    /// vSwitch, the bytes are those in the tunnel, and a packet that is dropped for congestion
+    /// counts.
     pub(super) fn add_received(&self, packet: &Packet) {
         self.received_packets.fetch_add(1, Ordering::Relaxed);
         self.received_bytes

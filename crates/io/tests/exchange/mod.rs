@@ -152,94 +152,99 @@ pub(crate) struct Case<'a> {
 /// Exchanges packets between two tunnels whose addresses and keys are fixed, in both directions,
 /// and then from one that takes all from packets.
 pub(crate) fn exchange(hub: &TunnelHub, case: &Case<'_>, addresses: [&str; 2]) {
-    let port = free_port().to_string();
-    let [one, other] = addresses;
-    let mut common = case.options.to_vec();
-    if case.tunnel_type.default_port().is_some() {
-        common.push(("dst_port", &port));
-    }
-    let with = |own: Options<'_>| {
-        let all: Vec<(String, String)> = [&common[..], own]
-            .concat()
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-            .collect();
-        all
+    let pair = Pair {
+        hub,
+        case,
+        port: free_port().to_string(),
+        addresses,
     };
-    let open = |number, options: Vec<(String, String)>| {
-        let options: Vec<(&str, &str)> = options.iter().map(|(a, b)| (&a[..], &b[..])).collect();
-        open(hub, number, case.tunnel_type, &options).unwrap()
-    };
-    let keys = [("in_key", "7"), ("out_key", "9")];
-    let back = [("in_key", "9"), ("out_key", "7")];
-    let ends = [("local_ip", one), ("remote_ip", other)];
-    let ends_back = [("local_ip", other), ("remote_ip", one)];
-    let mut first = open(ONE, with(&[ends, keys].concat()));
-    let mut second = open(OTHER, with(&[ends_back, back].concat()));
-    let parse = |text: &str| text.parse::<IpAddr>().unwrap();
-    // A frame that fits, and one that is longer than a packet of the pool.
-    let frames = [frame(1, 60), frame(2, 3_000)];
-    let arriving = frames.clone().map(|mut frame| {
-        if case.is_bare {
-            frame[..12].fill(0);
+    pair.exchange_fixed();
+    pair.exchange_by_packet();
+}
+
+/// The two ends of a case.
+struct Pair<'a> {
+    hub: &'a TunnelHub,
+    case: &'a Case<'a>,
+    port: String,
+    addresses: [&'a str; 2],
+}
+
+/// A frame that fits, and one that is longer than a packet of the pool.
+fn two_frames() -> [Vec<u8>; 2] {
+    [frame(1, 60), frame(2, 3_000)]
+}
+
+impl Pair<'_> {
+    fn open(&self, number: PortId, own: &[(&str, &str)]) -> TunnelDevice {
+        let mut options = [self.case.options, own].concat();
+        if self.case.tunnel_type.default_port().is_some() {
+            options.push(("dst_port", &self.port));
         }
-        frame
-    });
-    let check = |packets: Vec<Packet>, number, id, from, to| {
-        let mut values = case.sent.clone();
+        open(self.hub, number, self.case.tunnel_type, &options).unwrap()
+    }
+
+    /// Values with the addresses of a packet from one end to the other.
+    fn addressed(&self, from: &str, to: &str) -> TunnelValues {
+        let parse = |text: &str| text.parse::<IpAddr>().unwrap();
         let addresses = values_between(parse(from), parse(to));
-        values.id = id;
+        let mut values = self.case.sent.clone();
         values.ttl = addresses.ttl;
         values.ipv4_source = addresses.ipv4_source;
         values.ipv4_destination = addresses.ipv4_destination;
         values.ipv6_source = addresses.ipv6_source;
         values.ipv6_destination = addresses.ipv6_destination;
-        (case.arrives)(&mut values);
-        for packet in &packets {
+        values
+    }
+
+    /// Checks packets of a port that came from one end to the other.
+    fn check(&self, packets: &[Packet], number: PortId, id: u64, (from, to): (&str, &str)) {
+        let mut values = self.addressed(from, to);
+        values.id = id;
+        (self.case.arrives)(&mut values);
+        let arriving = two_frames().map(|mut frame| {
+            if self.case.is_bare {
+                frame[..12].fill(0);
+            }
+            frame
+        });
+        for packet in packets {
             assert_eq!(packet.in_port(), number);
             assert_eq!(packet.received_at(), Instant::from_nanos(3));
             assert_eq!(packet.tunnel(), Some(&values));
             assert!(arriving.iter().any(|frame| frame == packet.bytes()));
         }
-    };
-    send(&mut first, &frames, &case.sent);
-    check(
-        receive(&mut [&mut first, &mut second], 2),
-        OTHER,
-        9,
-        one,
-        other,
-    );
-    send(&mut second, &frames, &case.sent);
-    check(
-        receive(&mut [&mut first, &mut second], 2),
-        ONE,
-        7,
-        other,
-        one,
-    );
-    assert_eq!(second.counters().received_packets, 2);
-    drop((first, second));
+    }
 
-    let all = [("remote_ip", "flow"), ("local_ip", "flow"), ("key", "flow")];
-    let mut first = open(ONE, with(&all));
-    let mut second = open(
-        OTHER,
-        with(&[ends_back, [("key", "flow"), ("ttl", "64")]].concat()),
-    );
-    let mut values = case.sent.clone();
-    let addresses = values_between(parse(one), parse(other));
-    values.id = 0x3ff;
-    values.ipv4_source = addresses.ipv4_source;
-    values.ipv4_destination = addresses.ipv4_destination;
-    values.ipv6_source = addresses.ipv6_source;
-    values.ipv6_destination = addresses.ipv6_destination;
-    send(&mut first, &frames, &values);
-    check(
-        receive(&mut [&mut first, &mut second], 2),
-        OTHER,
-        0x3ff,
-        one,
-        other,
-    );
+    fn exchange_fixed(&self) {
+        let [one, other] = self.addresses;
+        let ends = [("local_ip", one), ("remote_ip", other)];
+        let ends_back = [("local_ip", other), ("remote_ip", one)];
+        let keys = [("in_key", "7"), ("out_key", "9")];
+        let keys_back = [("in_key", "9"), ("out_key", "7")];
+        let mut first = self.open(ONE, &[ends, keys].concat());
+        let mut second = self.open(OTHER, &[ends_back, keys_back].concat());
+        send(&mut first, &two_frames(), &self.case.sent);
+        let received = receive(&mut [&mut first, &mut second], 2);
+        self.check(&received, OTHER, 9, (one, other));
+        send(&mut second, &two_frames(), &self.case.sent);
+        let received = receive(&mut [&mut first, &mut second], 2);
+        self.check(&received, ONE, 7, (other, one));
+        assert_eq!(second.counters().received_packets, 2);
+    }
+
+    fn exchange_by_packet(&self) {
+        let [one, other] = self.addresses;
+        let all = [("remote_ip", "flow"), ("local_ip", "flow"), ("key", "flow")];
+        let ends_back = [("local_ip", other), ("remote_ip", one)];
+        let key = [("key", "flow"), ("ttl", "64")];
+        let mut first = self.open(ONE, &all);
+        let mut second = self.open(OTHER, &[ends_back, key].concat());
+        let mut values = self.addressed(one, other);
+        values.ttl = self.case.sent.ttl;
+        values.id = 0x3ff;
+        send(&mut first, &two_frames(), &values);
+        let received = receive(&mut [&mut first, &mut second], 2);
+        self.check(&received, OTHER, 0x3ff, (one, other));
+    }
 }

@@ -141,11 +141,7 @@ pub(super) fn draw_actions(
     match (later, end) {
         (Some(tables), 0..11) => {
             list.actions.extend(set);
-            if config.rewrites && random.random_ratio(1, 8) {
-                let value = draw_value(random, Metadata, config.ports) as u64;
-                let mask = if random.random() { u64::MAX } else { 0xff };
-                list.actions.push(Action::WriteMetadata(value & mask, mask));
-            }
+            list.push_metadata(random);
             list.actions.push(Action::Goto(random.random_range(tables)));
         }
         (_, 0..16) => list
@@ -232,6 +228,15 @@ impl<'a> ActionList<'a> {
             _ => return,
         };
         self.actions.push(action);
+    }
+
+    /// Sometimes writes metadata.
+    fn push_metadata(&mut self, random: &mut Random) {
+        if self.config.rewrites && random.random_ratio(1, 8) {
+            let value = draw_value(random, Metadata, self.config.ports) as u64;
+            let mask = if random.random() { u64::MAX } else { 0xff };
+            self.actions.push(Action::WriteMetadata(value & mask, mask));
+        }
     }
 
     fn draw_set_field(&self, random: &mut Random) -> Action {

@@ -140,7 +140,7 @@ impl<T: Target> Agent<T> {
         }
     }
 
-    /// Answers a message that changes no rules.
+    /// Answers a message that changes no rules; one match, an arm for each message.
     fn answer(
         &mut self,
         link: &mut Link,

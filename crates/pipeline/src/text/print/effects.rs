@@ -59,6 +59,7 @@ fn flush(texts: &mut Vec<String>, writes: &mut BTreeMap<FieldId, (u128, u128)>, 
     texts.extend(attributes.iter().map(|text| format!("set({text})")));
 }
 
+/// Writes an effect, if it shows; one match, an arm for each effect.
 fn one(effect: &Effect, shape: Shape) -> Option<String> {
     Some(match effect {
         Effect::LearnRule {

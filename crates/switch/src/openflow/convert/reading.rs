@@ -6,7 +6,9 @@ use thalweg_openflow::message::port::PortNumber;
 use thalweg_openflow::{self as of, Needs, Value};
 use thalweg_packet::PortId;
 use thalweg_packet::standard as f;
-use thalweg_pipeline::{Action, Match, Output, SampleDirection, Tracking, Write, Zone};
+use thalweg_pipeline::{
+    Action, Match, MemberChoice, Output, SampleDirection, Sampling, Tracking, Write, Zone,
+};
 
 use super::fields::{name_of, of_subfield};
 use super::matching::{from_piece, ones, option_value, port_number};
@@ -178,24 +180,7 @@ fn tell(action: &Action, shape: &mut Shape) -> of_action::Action {
             },
             None => untold(action),
         },
-        Action::Bundle(choice) => {
-            let destination = choice.destination.as_ref();
-            let destination = destination.map(|bits| of_subfield(bits, shape));
-            if destination.is_some_and(|bits| bits.is_none()) {
-                return untold(action);
-            }
-            Of::Bundle(Box::new(of_action::Bundle {
-                algorithm: choice.algorithm.number(),
-                fields: choice.hash.number(),
-                basis: choice.basis,
-                members: choice
-                    .members
-                    .iter()
-                    .map(|port| port_number(*port))
-                    .collect(),
-                destination: destination.flatten(),
-            }))
-        }
+        Action::Bundle(choice) => tell_bundle(choice, shape).unwrap_or(untold(action)),
         Action::Track(tracking) => tell_tracking(tracking, shape),
         Action::Untrack => Of::CtClear,
         Action::Learn(learning) => match learning::told(learning, shape) {
@@ -213,19 +198,7 @@ fn tell(action: &Action, shape: &mut Shape) -> of_action::Action {
             },
             None => untold(action),
         },
-        Action::Sample(sampling) => Of::Sample(of_action::Sample {
-            probability: sampling.probability,
-            collector_set: sampling.collector_set,
-            domain: of_action::SampleId::Number(sampling.domain),
-            point: of_action::SampleId::Number(sampling.point),
-            port: sampling.port.map_or(PortNumber::ANY, port_number),
-            direction: match sampling.direction {
-                None => 0,
-                Some(SampleDirection::Ingress) => 1,
-                Some(SampleDirection::Egress) => 2,
-            },
-            form: 1,
-        }),
+        Action::Sample(sampling) => tell_sample(sampling),
         Action::DebugRecirculation => Of::DebugRecirc,
         Action::DebugSlow => Of::DebugSlow,
         Action::Meter(meter) => Of::Meter(meter.number()),
@@ -234,6 +207,38 @@ fn tell(action: &Action, shape: &mut Shape) -> of_action::Action {
         | Action::ClearActions
         | Action::Goto(_) => untold(action),
     }
+}
+
+/// A `bundle`, if OpenFlow has a name for where the port goes.
+fn tell_bundle(choice: &MemberChoice, shape: &Shape) -> Option<of_action::Action> {
+    let destination = match &choice.destination {
+        Some(bits) => Some(of_subfield(bits, shape)?),
+        None => None,
+    };
+    let members = choice.members.iter().map(|port| port_number(*port));
+    Some(of_action::Action::Bundle(Box::new(of_action::Bundle {
+        algorithm: choice.algorithm.number(),
+        fields: choice.hash.number(),
+        basis: choice.basis,
+        members: members.collect(),
+        destination,
+    })))
+}
+
+fn tell_sample(sampling: &Sampling) -> of_action::Action {
+    of_action::Action::Sample(of_action::Sample {
+        probability: sampling.probability,
+        collector_set: sampling.collector_set,
+        domain: of_action::SampleId::Number(sampling.domain),
+        point: of_action::SampleId::Number(sampling.point),
+        port: sampling.port.map_or(PortNumber::ANY, port_number),
+        direction: match sampling.direction {
+            None => 0,
+            Some(SampleDirection::Ingress) => 1,
+            Some(SampleDirection::Egress) => 2,
+        },
+        form: 1,
+    })
 }
 
 /// A `ct`; its zone is a note if OpenFlow cannot say it.
