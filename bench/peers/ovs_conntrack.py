@@ -1,65 +1,28 @@
 #!/usr/bin/env python3
 """Measures Open vSwitch's userspace tracker on the traffic of `thalweg bench conntrack`.
 
-    bench/peers/ovs_conntrack.py --protocol tcp --out ovs.json
+    bench/peers/ovs_conntrack.py --source openvswitch --protocol tcp --out ovs.json
     thalweg bench conntrack --protocol tcp --peer ovs.json
 
-The library is built of Debian's source of Open vSwitch, which takes some minutes; --source names a
-folder where it is built already. See README.md for what is measured, and for the traps.
+--source names a folder of Open vSwitch's source in which `lib/libopenvswitch.la` is built. See
+README.md for what is measured, and for the traps.
 """
 
 import argparse
 import json
-import os
 import pathlib
-import shutil
 import statistics
 import subprocess
 import sys
-import tarfile
 import tempfile
 
 import machine
 from private_switch import PeerError
 
 HERE = pathlib.Path(__file__).resolve().parent
-ARCHIVE = pathlib.Path("/usr/src/openvswitch/openvswitch.tar.gz")
-PACKAGES = ["openvswitch-source", "gcc", "make", "libc6-dev", "python3"]
 LIBRARY = "lib/.libs/libopenvswitch.a"
 LIBRARIES = ["-lpthread", "-lrt", "-lm", "-ldl"]
 TRACKINGS = {"ct": "ct", "nat": "ct with NAT"}
-
-
-def install_packages():
-    """Installs what is missing with apt, as root; says what to run where that is not allowed."""
-    if ARCHIVE.exists() and shutil.which("gcc") and shutil.which("make"):
-        return
-    command = ["apt-get", "install", "-y", "--no-install-recommends", *PACKAGES]
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        raise PeerError(f"Open vSwitch's source is missing; run: {' '.join(command)}")
-    environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
-    subprocess.run(["apt-get", "update"], check=True, env=environment, stdout=subprocess.DEVNULL)
-    subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
-    if not ARCHIVE.exists():
-        raise PeerError(f"still missing after the installation: {ARCHIVE}")
-
-
-def build_library(folder):
-    """Unpacks and builds Open vSwitch's library in `folder`; returns the folder of its source."""
-    def run(*command):
-        subprocess.run(command, check=True, cwd=source, stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL)
-
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder)
-    source = folder / "openvswitch"
-    run("./configure", "--disable-ssl", "CFLAGS=-O2")
-    ask = "include Makefile\nask: ; @echo $(BUILT_SOURCES)\n"
-    sources = subprocess.run(["make", "-s", "-f", "-", "ask"], input=ask, cwd=source, text=True,
-                             capture_output=True, check=True)
-    run("make", *sources.stdout.split())
-    run("make", f"-j{os.cpu_count()}", "lib/libopenvswitch.la")
-    return source
 
 
 def version_of(source):
@@ -123,22 +86,20 @@ def parse_arguments():
     parser.add_argument("--packets", type=int, default=2_000_000, help="packets in each sample")
     parser.add_argument("--samples", type=int, default=7, choices=range(1, 64), metavar="N")
     parser.add_argument("--core", type=int, default=0, help="the processor to measure on")
-    parser.add_argument("--source", type=pathlib.Path,
+    parser.add_argument("--source", type=pathlib.Path, required=True,
                         help="a folder of Open vSwitch's source with the library built")
     parser.add_argument("--out", type=pathlib.Path, help="write JSON here, not to standard output")
     return parser.parse_args()
 
 
 def main():
-    """Builds, measures, and writes one JSON object."""
+    """Compiles, measures, and writes one JSON object."""
     options = parse_arguments()
     try:
-        if options.source is None:
-            install_packages()
         with tempfile.TemporaryDirectory(prefix="peer-conntrack-") as name:
             folder = pathlib.Path(name)
-            source = options.source or build_library(folder)
-            rows = measure(options, build(source.resolve(), folder))
+            source = options.source.resolve()
+            rows = measure(options, build(source, folder))
             version = version_of(source)
     except (PeerError, subprocess.CalledProcessError) as error:
         print(f"error: {error}", file=sys.stderr)
