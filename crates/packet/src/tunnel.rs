@@ -97,12 +97,15 @@ pub struct TunnelValues {
 }
 
 impl TunnelValues {
-    /// The values that these fields of the standard catalogue have; other fields do not count.
+    /// The values that these fields of the standard catalogue have; other fields do not count. An
+    /// option of zero is present only if `tun_options` says so.
     pub fn of_fields(fields: impl IntoIterator<Item = (FieldId, u128)>) -> TunnelValues {
         let mut values = TunnelValues::default();
         for (field, value) in fields {
-            if let Some(part) = standard::tunnel_part(field) {
-                values.set(part, value);
+            match standard::tunnel_part(field) {
+                Some(TunnelPart::Option(_)) if value == 0 => {}
+                Some(part) => values.set(part, value),
+                None => {}
             }
         }
         values

@@ -114,7 +114,7 @@ fn i1_i2_i3_rules_that_track_change_under_traffic() {
 fn i1_i2_i3_conjunctive_matches_change_under_traffic() {
     let kinds = [MaintainerKind::Incremental, MaintainerKind::Barrier];
     let (mut examined, mut affected, mut compared, mut by_id) = (0, 0, 0, 0);
-    for seed in 0..60 {
+    for seed in 0..90 {
         let kind = kinds[(seed % 4 == 3) as usize];
         let mut bench = Bench::conjoining(kind, seed % 2 == 1, seed, Config::default());
         bench.forward(120);

@@ -153,13 +153,11 @@ fn what_cannot_be_done_is_an_error_of_its_interface_alone() {
     daemon.vsctl("set Interface p2 ofport_request=1");
     assert_eq!(daemon.vsctl("get Interface p2 ofport"), "1");
     let (said, _) = daemon.run("ovs-vsctl", "add-port br0 v -- set Interface v type=vxlan");
-    assert!(
-        said.contains("tunnels (vxlan) are not supported yet"),
-        "{said}"
-    );
+    let lacks = "vxlan type requires valid 'remote_ip' argument";
+    assert!(said.contains(lacks), "{said}");
     assert_eq!(daemon.vsctl("get Interface v ofport"), "-1");
     let error = daemon.vsctl("get Interface v error");
-    assert!(error.contains("not supported yet"), "{error}");
+    assert!(error.contains(lacks), "{error}");
     let (said, _) = daemon.run(
         "ovs-vsctl",
         "add-port br0 n -- set Interface n type=nonsense",

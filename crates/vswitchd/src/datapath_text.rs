@@ -44,6 +44,7 @@ mod flow;
 mod format;
 mod parse;
 mod scan;
+mod tunnel;
 
 #[cfg(test)]
 mod tests;
@@ -56,3 +57,4 @@ pub use error::{DatapathTextError, FrameArgumentError};
 pub use flow::{DatapathFlow, FieldBits};
 pub use format::FlowWriter;
 pub use parse::{DatapathPort, FlowReader};
+pub use tunnel::{AskTunnel, TunnelOutput, no_tunnels};

@@ -300,6 +300,9 @@ fn datapath_actions(
         ports: &port,
         recirculations: &|number| numbers[number as usize],
         senders: &|sender| names.sender(sender),
+        tunnels: &|port, values, inner| {
+            names.tunnel_output(port, values, (question.flow.in_port(), inner))
+        },
     };
     let mut flow = question.flow.to_datapath_flow();
     flow.mask = mask;

@@ -8,7 +8,7 @@ use thalweg_packet::{
     Connection, Headers, Instant, Layout, Packet, PacketPool, PortId, Receipt, standard,
 };
 use thalweg_pipeline::{Effect, Outbox, run};
-use thalweg_vswitchd::datapath_text::{ActionWriter, DatapathFlow, FieldBits};
+use thalweg_vswitchd::datapath_text::{ActionWriter, DatapathFlow, FieldBits, no_tunnels};
 use thalweg_workload::PacketSource;
 
 use super::answer::{Answer, Ours, add_queues, answer_of, execute};
@@ -62,6 +62,7 @@ fn actions_do_what_the_walk_does() {
         ports: &|port| port.0.to_string(),
         recirculations: &|number| number + 1,
         senders: &|_| 1,
+        tunnels: &no_tunnels,
     };
     let (mut count, mut changes, mut nested) = (0, 0, 0);
     for seed in SEEDS {

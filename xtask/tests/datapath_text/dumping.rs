@@ -7,6 +7,7 @@ use thalweg_packet::{FieldId, Headers, Instant, Layout, PortId, Receipt, standar
 use thalweg_pipeline::{Change, Config, Effect, Operation, Pipeline, PortState, text, translate};
 use thalweg_vswitchd::datapath_text::{
     ActionWriter, DatapathFlow, DatapathPort, FieldBits, FlowReader, FlowWriter, frames_of,
+    no_tunnels,
 };
 use xtask::ovs::DummySwitch;
 
@@ -146,7 +147,7 @@ impl Ours {
         pipeline
             .apply(&Change { operations }, Instant::ZERO)
             .expect("they are loaded");
-        let all: BTreeSet<FieldId> = (0..f::fields().len() as u16).map(FieldId).collect();
+        let all: BTreeSet<FieldId> = f::all_but_options().collect();
         let layout = Layout::new(Arc::new(f::fields()), &all).expect("all fields fit");
         Ours { pipeline, layout }
     }
@@ -188,6 +189,7 @@ fn written(
         ports: &number,
         recirculations: &|_| 1,
         senders: &|_| 1,
+        tunnels: &no_tunnels,
     };
     let actions = writer.write_covering(effects, &mut flow);
     let flow = FlowWriter::new(&number).write(&flow);

@@ -231,6 +231,10 @@ fn compare(
         let added = theirs.command_on("br0", "OpenFlow15", "add-meter", &[meter]);
         added.expect("it takes the meters");
     }
+    // The option that OVN gives its logical ports.
+    let option = "{class=0x102,type=0x80,len=4}->tun_metadata0";
+    let mapped = theirs.command_on("br0", "OpenFlow15", "add-tlv-map", &[option]);
+    mapped.expect("it takes the option");
     theirs
         .load_rules(&file("rules", &rules))
         .expect("it takes the rules");

@@ -1,9 +1,10 @@
-"""OVN drives the daemon: hosts reach each other as the logical network says.
+"""OVN drives two daemons: hosts reach each other as the logical network says.
 
 Debian's `ovn-northd` and `ovn-controller` run as they are. Their network has two switches and one
 for the outside, a gateway router with NAT, ACLs, load balancers (one with affinity) and DHCP. The
-hosts are namespaces behind veth interfaces. A second chassis is known, to which a tunnel would
-lead. Called as `finsy_controller.py` is.
+hosts are namespaces behind veth interfaces. The second chassis is a namespace too, with a database,
+a daemon and an `ovn-controller` of its own; between the two is a tunnel, first Geneve, then VXLAN.
+Called as `finsy_controller.py` is; with a second argument it is the second chassis.
 """
 
 import os
@@ -16,15 +17,21 @@ from pathlib import Path
 from running_daemon import Daemon, call, prepare_folders
 
 RUN = Path("/run/ovn")
-LOG = Path("/var/log/ovn/ovn-controller.log")
+LOG = Path("/var/log/ovn")
 
+# By chassis, its address. The first one is the namespace that this runs in.
+CHASSIS = {"here": "192.168.50.1", "there": "192.168.50.2"}
 # By port of the logical network: the Ethernet address, the address, and the router's.
 HOSTS = {
     "a1": ("50:54:00:00:00:01", "10.0.0.1", "10.0.0.254"),
     "a2": ("50:54:00:00:00:02", "10.0.0.2", "10.0.0.254"),
     "b1": ("50:54:00:00:00:03", "10.0.1.3", "10.0.1.254"),
     "x1": ("50:54:00:00:00:09", "172.16.0.9", "172.16.0.254"),
+    "a3": ("50:54:00:00:00:05", "10.0.0.5", "10.0.0.254"),
+    "b2": ("50:54:00:00:00:06", "10.0.1.6", "10.0.1.254"),
 }
+# The hosts of the second chassis.
+FAR = ("a3", "b2")
 NETWORK = """
 lr-add r0
 set Logical_Router r0 options:chassis=here
@@ -71,17 +78,24 @@ def start_central() -> None:
                    '"lease_time"="3600" "router"="10.0.0.254"').strip()
     call("ovn-nbctl", "lsp-set-dhcpv4-options", "a1", options)
     call("ovn-nbctl", "--timeout=60", "--wait=sb", "sync")
-    call("ovn-sbctl", "chassis-add", "there", "geneve", "127.0.0.2")
 
 
-def start_controller() -> str:
-    """Starts `ovn-controller` on a bridge with a port for each host; returns its socket."""
-    words = ["add-br", "br-int", "--", "set", "Bridge", "br-int", "fail_mode=secure"]
+def make_hosts() -> None:
+    """Makes the second chassis, the link to it, and the hosts of both."""
+    call("ip", "netns", "add", "there")
+    call("ip", "link", "add", "under", "type", "veth", "peer", "name", "under", "netns", "there")
+    for chassis, address in CHASSIS.items():
+        ip = ["ip", "-n", "there"] if chassis == "there" else ["ip"]
+        call(*ip, "link", "set", "lo", "up")
+        call(*ip, "address", "add", f"{address}/24", "dev", "under")
+        # Room for outer headers.
+        call(*ip, "link", "set", "under", "mtu", "2000", "up")
     for port, (mac, address, router) in HOSTS.items():
         call("ip", "netns", "add", port)
-        call("ip", "link", "add", f"v{port}", "type", "veth", "peer", "name", "eth0",
-             "netns", port)
-        call("ip", "link", "set", f"v{port}", "up")
+        ip = ["ip", "-n", "there"] if port in FAR else ["ip"]
+        call(*ip, "link", "add", f"v{port}", "type", "veth", "peer", "name", "eth0")
+        call(*ip, "link", "set", "eth0", "netns", port)
+        call(*ip, "link", "set", f"v{port}", "up")
         inside = ["ip", "-n", port]
         call(*inside, "link", "set", "lo", "up")
         call(*inside, "link", "set", "eth0", "address", mac, "up")
@@ -89,19 +103,65 @@ def start_controller() -> str:
         call(*inside, "route", "add", "default", "via", router)
         # Checksums that the interface should fill in are not filled in by a switch.
         call("ip", "netns", "exec", port, "ethtool", "-K", "eth0", "tx", "off")
+
+
+def start_controller(chassis: str) -> str:
+    """Starts `ovn-controller` on a bridge with a port for each host; returns its socket."""
+    words = ["add-br", "br-int", "--", "set", "Bridge", "br-int", "fail_mode=secure"]
+    for port in HOSTS:
+        if (port in FAR) != (chassis == "there"):
+            continue
         words += ["--", "add-port", "br-int", f"v{port}",
                   "--", "set", "Interface", f"v{port}", f"external_ids:iface-id={port}"]
     ids = {"ovn-remote": f"unix:{RUN}/ovnsb_db.sock", "ovn-encap-type": "geneve",
-           "ovn-encap-ip": "127.0.0.1", "system-id": "here"}
+           "ovn-encap-ip": CHASSIS[chassis], "system-id": chassis}
     words += ["--", "set", "Open_vSwitch", "."]
     words += [f"external_ids:{key}={value}" for key, value in ids.items()]
     call("ovs-vsctl", "--timeout=60", *words)
-    pidfile = RUN / "ovn-controller.pid"
-    call("ovn-controller", "--detach", f"--pidfile={pidfile}", f"--log-file={LOG}",
-         "-vconsole:off")
-    (control,) = Path("/run").glob(f"*/ovn-controller.{pidfile.read_text().strip()}.ctl")
-    call("ovn-nbctl", "--timeout=60", "--wait=hv", "sync")
+    pidfile, control = RUN / f"{chassis}.pid", RUN / f"{chassis}.ctl"
+    call("ovn-controller", "--detach", f"--pidfile={pidfile}", f"--unixctl={control}",
+         f"--log-file={LOG}/{chassis}.log", "-vconsole:off")
     return str(control)
+
+
+def be_second_chassis() -> None:
+    """Runs a daemon and a controller until standard input ends."""
+    with Daemon(sys.argv[1]) as daemon:
+        controller = start_controller("there")
+        print("ready", flush=True)
+        for encapsulation in sys.stdin:
+            encapsulate(encapsulation.strip())
+            print("done", flush=True)
+        assert not daemon.complaints(), daemon.complaints()
+        call("ovn-appctl", "-t", controller, "exit")
+
+
+def encapsulate(encapsulation: str) -> None:
+    """Has the chassis ask for another kind of tunnel."""
+    call("ovs-vsctl", "set", "Open_vSwitch", ".",
+         f"external_ids:ovn-encap-type={encapsulation}")
+
+
+class SecondChassis:
+    """This script in the second chassis' namespace, with folders of its own."""
+
+    def __init__(self) -> None:
+        folders = {"OVS_RUNDIR": "/run/there", "OVS_LOGDIR": "/var/log/there"}
+        for folder in folders.values():
+            Path(folder).mkdir()
+        command = ["ip", "netns", "exec", "there", sys.executable, __file__, sys.argv[1], "there"]
+        self.process = subprocess.Popen(command, env=os.environ | folders, text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self.process.stdout.readline() == "ready\n", "the second chassis starts"
+
+    def encapsulate(self, encapsulation: str) -> None:
+        self.process.stdin.write(f"{encapsulation}\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == "done\n"
+
+    def end(self) -> None:
+        self.process.stdin.close()
+        assert self.process.wait(timeout=60) == 0, "the second chassis ends well"
 
 
 def run_in(host: str, *words: str) -> subprocess.CompletedProcess:
@@ -208,12 +268,47 @@ def check_translation() -> None:
     assert ask("a2", "172.16.0.9", 80) == ["x1", "172.16.0.2"], "and a2 has it outside"
 
 
+def received(interface: str) -> int:
+    """Packets that came in by an interface of this chassis."""
+    return int(call("ovs-vsctl", "get", "Interface", interface, "statistics:rx_packets"))
+
+
+def check_tunnel(kind: str) -> None:
+    """Hosts of the two chassis reach each other through a tunnel of this kind."""
+    # The router answers neither chassis alone: it is on the first one.
+    assert ping("a2", "10.0.0.5") and ping("a3", "10.0.0.2"), f"{kind}: within a switch"
+    assert ping("a3", "10.0.1.3") and ping("b2", "10.0.1.254"), f"{kind}: through the router"
+    assert ping("a3", "10.0.1.6"), f"{kind}: through the router and back"
+    assert not ping("a3", "10.0.0.1"), f"{kind}: an ACL drops ICMP to a1"
+    assert ask("a3", "10.0.0.2", 80) == ["a2", "10.0.0.5"], f"{kind}: an ACL admits TCP to a2"
+    assert not ask("b2", "10.0.0.2", 81), f"{kind}: another drops that to one port"
+    assert ask("a2", "10.0.0.5", 82) == ["a3", "10.0.0.2"], f"{kind}: TCP to the other chassis"
+    interface = call("ovs-vsctl", "--bare", "--columns=name", "find", "Interface",
+                     f"type={kind}").strip()
+    error = call("ovs-vsctl", "get", "Interface", interface, "error").strip()
+    assert error == "[]", error
+    until(lambda: received(interface) > 20)
+
+
 def main() -> None:
+    if len(sys.argv) > 2:
+        be_second_chassis()
+        return
     prepare_folders()
     with Daemon(sys.argv[1]) as daemon:
         start_central()
-        controller = start_controller()
+        make_hosts()
+        controller = start_controller("here")
+        second = SecondChassis()
+        call("ovn-nbctl", "--timeout=60", "--wait=hv", "sync")
         check_reachability()
+        serve("a3", 82)
+        check_tunnel("geneve")
+        encapsulate("vxlan")
+        second.encapsulate("vxlan")
+        call("ovn-nbctl", "--timeout=60", "--wait=hv", "sync")
+        until(lambda: "vxlan" in call("ovs-vsctl", "--columns=type", "list", "Interface"))
+        check_tunnel("vxlan")
         check_balancing()
         check_translation()
         address, options = offered("a1").split()
@@ -222,17 +317,16 @@ def main() -> None:
         call("ovn-nbctl", "acl-del", "a", "to-lport", "1000", 'outport == "a1" && icmp4')
         call("ovn-nbctl", "--timeout=60", "--wait=hv", "sync")
         assert ping("a2", "10.0.0.1"), "the ACL is gone"
-        tunnel = call("ovs-vsctl", "get", "Interface", "ovn-there-0", "error")
-        assert "tunnels (geneve) are not supported yet" in tunnel, tunnel
         # OVN writes out the type of the datapath; that changes nothing.
         added = [line for line in daemon.log() if "added interface br-int" in line]
         assert len(added) == 1, added
-        others = [line for line in daemon.complaints() if "tunnels (geneve)" not in line]
-        assert not others, others
+        assert not daemon.complaints(), daemon.complaints()
         refused = [line for line in daemon.log() if "|connmgr|INFO|" in line and "error" in line]
         assert not refused, refused
+        second.end()
         call("ovn-appctl", "-t", controller, "exit")
-    print("ovn: ovn-controller drives the daemon; hosts, ACLs, balancers, NAT and DHCP work")
+    print("ovn: ovn-controller drives two daemons; hosts, ACLs, balancers, NAT, DHCP and tunnels "
+          "work")
 
 
 main()

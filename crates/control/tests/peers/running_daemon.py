@@ -12,8 +12,9 @@ import subprocess
 from pathlib import Path
 
 SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
-RUN = Path("/run/openvswitch")
-LOG = Path("/var/log/openvswitch/ovs-vswitchd.log")
+# Open vSwitch's programs look at the same variables.
+RUN = Path(os.environ.get("OVS_RUNDIR", "/run/openvswitch"))
+LOG = Path(os.environ.get("OVS_LOGDIR", "/var/log/openvswitch")) / "ovs-vswitchd.log"
 # How long one command may take.
 PATIENCE_S = 60
 

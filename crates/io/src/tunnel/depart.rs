@@ -6,14 +6,14 @@ use thalweg_packet::standard::header;
 use thalweg_packet::wire::EtherType;
 use thalweg_packet::{Headers, Packet, PortId, Scalar, TunnelValues};
 use thalweg_tunnel::{
-    EncapsulateError, Endpoints, HeaderSettings, InnerType, LinkAddresses, OuterHeader,
-    PacketTypeMode, PerPacket, SendRefusal, TunnelFlags, TunnelKind, TunnelMetadata, TunnelPort,
-    five_tuple_hash,
+    EncapsulateError, Endpoints, HeaderSettings, InnerIp, InnerType, LinkAddresses, OuterHeader,
+    Outgoing, PacketTypeMode, PerPacket, SendRefusal, TunnelFlags, TunnelKind, TunnelMetadata,
+    TunnelPort, five_tuple_hash,
 };
 
 use super::counts::TunnelCause;
 use super::ecn::inner_ip;
-use super::hub::TunnelView;
+use super::hub::{TunnelTable, TunnelView};
 use super::senders::SenderPlace;
 use super::values::{CarriedAddresses, metadata_of};
 use crate::sys::{Carrier, Departure, IpFamily};
@@ -84,30 +84,13 @@ pub(super) fn prepare(
 ) -> Result<Prepared, TunnelCause> {
     let nothing = TunnelValues::default();
     let values = packet.tunnel().unwrap_or(&nothing);
-    let carried = CarriedAddresses::of(values);
-    let bridge = view
-        .table
-        .places
-        .get(&number)
-        .map_or(0, |place| place.bridge);
-    let read = metadata_of(values, view.table.map(bridge));
-    let (mut current, left_out) = read.map_err(|_| TunnelCause::Options)?;
+    let frame = packet.bytes();
+    let headers = Headers::parse(frame).map_err(|_| TunnelCause::Encapsulation)?;
+    let inner = (packet.in_port(), inner_ip(frame, &headers));
+    let (outgoing, left_out) = outgoing(view.table, (number, port), values, inner)?;
     if left_out > 0 {
         view.hub.counters().add_long_options(left_out);
     }
-    current.endpoints = endpoints_of(carried);
-    let frame = packet.bytes();
-    let headers = Headers::parse(frame).map_err(|_| TunnelCause::Encapsulation)?;
-    // A packet that came out of a tunnel still names this host, unless rules say where it goes.
-    let is_from_tunnel = view.table.places.contains_key(&packet.in_port());
-    let to_us = carried.destination.filter(|to| view.table.own.contains(to));
-    let received_at = to_us.filter(|_| is_from_tunnel);
-    let (outgoing, _) = port.outgoing(&current, inner_ip(frame, &headers), received_at);
-    let outgoing = outgoing.map_err(|refusal| match refusal {
-        SendRefusal::MixedFamilies => TunnelCause::MixedFamilies,
-        SendRefusal::OwnAddress if received_at.is_some() => TunnelCause::OwnAddress,
-        _ => TunnelCause::NoDestination,
-    })?;
     let hash = five_tuple_hash(frame, &headers);
     let inner = match port.packet_type {
         PacketTypeMode::LegacyL3 => {
@@ -126,6 +109,32 @@ pub(super) fn prepare(
         inner,
         hash,
     })
+}
+
+/// The outer values of a packet with these values, from a port and with an IP header; and how
+/// many options are left out.
+pub(super) fn outgoing(
+    table: &TunnelTable,
+    (number, port): (PortId, &TunnelPort),
+    values: &TunnelValues,
+    (in_port, inner): (PortId, Option<InnerIp>),
+) -> Result<(Outgoing, u64), TunnelCause> {
+    let carried = CarriedAddresses::of(values);
+    let bridge = table.places.get(&number).map_or(0, |place| place.bridge);
+    let read = metadata_of(values, table.map(bridge));
+    let (mut current, left_out) = read.map_err(|_| TunnelCause::Options)?;
+    current.endpoints = endpoints_of(carried);
+    // A packet that came out of a tunnel still names this host, unless rules say where it goes.
+    let is_from_tunnel = table.places.contains_key(&in_port);
+    let to_us = carried.destination.filter(|to| table.own.contains(to));
+    let received_at = to_us.filter(|_| is_from_tunnel);
+    let (outgoing, _) = port.outgoing(&current, inner, received_at);
+    let outgoing = outgoing.map_err(|refusal| match refusal {
+        SendRefusal::MixedFamilies => TunnelCause::MixedFamilies,
+        SendRefusal::OwnAddress if received_at.is_some() => TunnelCause::OwnAddress,
+        _ => TunnelCause::NoDestination,
+    })?;
+    Ok((outgoing, left_out))
 }
 
 /// The addresses of a packet's values; the source counts only if it is of the destination's family.

@@ -3,14 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thalweg_packet::PortId;
+use thalweg_packet::{PortId, TunnelValues};
 use thalweg_tunnel::{
-    OptionMap, PacketTypeMode, PortValue, TunnelInsertError, TunnelPort, TunnelPorts, TunnelType,
+    InnerIp, OptionMap, Outgoing, PacketTypeMode, PortValue, TunnelInsertError, TunnelPort,
+    TunnelPorts, TunnelType,
 };
 
-use super::counts::TunnelCounters;
+use super::counts::{TunnelCause, TunnelCounters};
+use super::depart::outgoing;
 use super::device::TunnelDevice;
 use super::seat::Seat;
 use super::senders::Senders;
@@ -93,6 +96,7 @@ struct Shared {
     counts: TunnelCounters,
     senders: Senders,
     underlay: Mutex<Underlay>,
+    refuses_native: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -303,6 +307,33 @@ impl TunnelHub {
         let links = self.underlay();
         let links = links.links.values().filter_map(|link| link.inbox.as_ref());
         inboxes.sum::<usize>() + links.map(|inbox| inbox.len()).sum::<usize>()
+    }
+
+    /// What a tunnel makes of a packet with these values, from a port and with an IP header;
+    /// `None` if the port is no tunnel.
+    ///
+    /// # Errors
+    /// Why it would drop the packet.
+    pub fn preview(
+        &self,
+        number: PortId,
+        values: &TunnelValues,
+        inner: (PortId, Option<InnerIp>),
+    ) -> Option<Result<Outgoing, TunnelCause>> {
+        let table = self.table();
+        let port = table.ports.get(number)?;
+        let made = outgoing(&table, (number, port), values, inner);
+        Some(made.map(|(outgoing, _)| outgoing))
+    }
+
+    /// Whether native tunnels carry packets. Without them they drop all, as Open vSwitch's
+    /// userspace datapath does without `tnl_push_pop`.
+    pub fn allow_native(&self, is_allowed: bool) {
+        self.0.refuses_native.store(!is_allowed, Ordering::Relaxed);
+    }
+
+    pub(super) fn allows_native(&self) -> bool {
+        !self.0.refuses_native.load(Ordering::Relaxed)
     }
 
     pub(super) fn counters(&self) -> &TunnelCounters {

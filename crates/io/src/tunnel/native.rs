@@ -57,7 +57,8 @@ impl TunnelDevice {
             table: &table,
             hub: &hub,
         };
-        let Some(port) = table.ports.get(self.number) else {
+        let port = table.ports.get(self.number);
+        let Some(port) = port.filter(|_| hub.allows_native()) else {
             self.drop_all(burst.len());
             pool.put_burst(burst);
             return;

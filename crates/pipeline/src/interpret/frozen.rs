@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use thalweg_classifier::RuleId;
-use thalweg_packet::{FieldId, Intrinsic, Source, standard as f};
+use thalweg_packet::{FieldId, Source, standard as f};
 
 use super::lists::List;
 use super::observer::Observer;
@@ -308,11 +308,9 @@ impl<O: Observer> Walk<'_, O> {
     fn receipt_as_written(&mut self) -> Option<FrozenList> {
         let layout = self.pipeline.layout();
         let written = layout.used().iter().copied().filter(|field| {
-            let source = &layout.descriptor(*field).source;
-            let is_receipt = matches!(source, Source::Intrinsic(_));
-            // The packet carries the values of its tunnel.
-            let is_carried = matches!(source, Source::Intrinsic(Intrinsic::Tunnel(_)));
-            let is_receipt = is_receipt && !is_carried;
+            let is_receipt = matches!(layout.descriptor(*field).source, Source::Intrinsic(_));
+            // The packet carries its options; other values are repeated for traces that go on.
+            let is_receipt = is_receipt && *field != f::TUN_OPTIONS;
             let is_repeated = is_receipt && *field != f::RECIRC_ID && !is_tracked(*field);
             is_repeated && !self.state.is_original(*field)
         });

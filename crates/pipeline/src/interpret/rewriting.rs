@@ -34,7 +34,8 @@ impl<O: Observer> Walk<'_, O> {
         }
         if field == f::TUN_OPTIONS {
             // An option that is absent has the value zero.
-            let gone = (0..TUNNEL_OPTIONS).filter(|number| mask >> number & 1 == 1);
+            let gone = mask & !value;
+            let gone = (0..TUNNEL_OPTIONS).filter(|number| gone >> number & 1 == 1);
             gone.for_each(|number| {
                 self.state
                     .write(f::tunnel_option_field(number), 0, u128::MAX);

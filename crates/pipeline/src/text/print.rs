@@ -192,15 +192,19 @@ fn port(out: &mut dyn fmt::Write, number: u128, ports: PortSpelling<'_>) -> fmt:
 
 /// Writes a port of an action set.
 fn set_output(out: &mut dyn fmt::Write, number: u128, ports: PortSpelling<'_>) -> fmt::Result {
-    let name = match number & 0xffff {
+    let name = match number {
         0 => "UNSET",
-        0xfff8 => "IN_PORT",
-        0xfff9 => "TABLE",
-        0xfffa => "NORMAL",
-        0xfffb => "FLOOD",
-        0xfffc => "ALL",
-        0xfffd => "CONTROLLER",
-        short => return port(out, short, ports),
+        0xfff8 | 0xffff_fff8 => "IN_PORT",
+        0xfff9 | 0xffff_fff9 => "TABLE",
+        0xfffa | 0xffff_fffa => "NORMAL",
+        0xfffb | 0xffff_fffb => "FLOOD",
+        0xfffc | 0xffff_fffc => "ALL",
+        0xfffd | 0xffff_fffd => "CONTROLLER",
+        0xfffe | 0xffff_fffe => "LOCAL",
+        0xffff | 0xffff_ffff => "ANY",
+        0..0xff00 => return port(out, number, ports),
+        // No action set has such a port.
+        _ => return write!(out, "{number:#x}"),
     };
     out.write_str(name)
 }

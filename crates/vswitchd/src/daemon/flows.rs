@@ -15,6 +15,7 @@ use super::Daemon;
 use crate::bridges::{Bridges, datapath_of};
 use crate::datapath_text::{ActionWriter, DatapathFlow, FlowStatistics, FlowWriter};
 use crate::log::LogLimit;
+use crate::trace::TraceNames;
 use crate::trace::full_layout;
 use crate::vlog::{LogLevel, modules};
 
@@ -236,10 +237,12 @@ fn actions_of(
     shows_names: bool,
 ) -> String {
     let ports = |port| bridges.datapath_port(port, shows_names);
+    let in_port = PortId(flow.key.get(f::IN_PORT) as u32);
     let writer = ActionWriter {
         ports: &ports,
         recirculations: &|number| number,
         senders: &|_| 0,
+        tunnels: &|port, values, inner| bridges.tunnel_output(port, values, (in_port, inner)),
     };
     writer.write_covering(effects, flow).installed()
 }

@@ -21,6 +21,7 @@ use super::attribute::ones;
 use super::commit::{Commit, Packet};
 use super::flow::{DatapathFlow, FieldBits};
 use super::format::hexadecimal;
+use super::tunnel::{AskTunnel, TunnelOutput, tunnel_values};
 
 /// Writes actions.
 #[derive(Clone, Copy)]
@@ -31,6 +32,8 @@ pub struct ActionWriter<'a> {
     pub recirculations: &'a dyn Fn(u32) -> u32,
     /// The datapath's number of the state that is sent to a controller.
     pub senders: &'a dyn Fn(Option<&Sender>) -> u32,
+    /// What a port does with the values of a tunnel.
+    pub tunnels: AskTunnel<'a>,
 }
 
 /// The actions on a flow's packets.
@@ -162,10 +165,7 @@ impl ActionWriter<'_> {
             }
             Effect::PushMpls { ether_type, entry } => commit.push_label(*ether_type, *entry),
             Effect::PopMpls { ether_type } => commit.pop_label(*ether_type),
-            Effect::Output(port) => {
-                commit.commit();
-                commit.texts.push((self.ports)(*port));
-            }
+            Effect::Output(port) => self.output(*port, commit),
             Effect::Recirculate(number)
             | Effect::LearnRule {
                 outcomes: Some((number, _)),
@@ -213,6 +213,20 @@ impl ActionWriter<'_> {
             | Effect::FinTimeout { .. }
             | Effect::Drop { .. } => {}
         }
+    }
+}
+
+impl ActionWriter<'_> {
+    /// Writes an output; in front of one to a tunnel stand the values of the outer headers, if
+    /// the packet does not have them yet.
+    fn output(&self, port: PortId, commit: &mut Commit) {
+        match (self.tunnels)(port, &commit.flow.tunnel(), commit.flow.inner_ip()) {
+            TunnelOutput::Untouched => {}
+            TunnelOutput::Dropped => return,
+            TunnelOutput::Sent(values) => commit.set_tunnel(tunnel_values(&values)),
+        }
+        commit.commit();
+        commit.texts.push((self.ports)(port));
     }
 }
 

@@ -10,7 +10,8 @@
 //!   commit: actions that make base into flow; then base = flow
 //! ```
 
-use thalweg_packet::{FieldId, standard as f};
+use thalweg_packet::{FieldId, TUNNEL_OPTIONS, TunnelValues, standard as f};
+use thalweg_tunnel::InnerIp;
 
 use super::attribute::{
     ARP, Attribute, DISCOVERY, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, ETHERNET, ICMP, ICMPV6, IPV4,
@@ -113,6 +114,23 @@ impl Packet {
         }
     }
 
+    /// The values of the tunnel that the packet is from or goes into.
+    pub(super) fn tunnel(&self) -> TunnelValues {
+        let plain = (f::TUN_ID.0..=f::TUN_OPTIONS.0).map(FieldId);
+        let options = (0..TUNNEL_OPTIONS).map(f::tunnel_option_field);
+        let fields = plain.chain(options);
+        TunnelValues::of_fields(fields.map(|field| (field, self.values.get(field))))
+    }
+
+    /// What the packet's IP header says, if it has one.
+    pub(super) fn inner_ip(&self) -> Option<InnerIp> {
+        let value = |field| self.values.get(field) as u8;
+        self.is_ip().then(|| InnerIp {
+            tos: value(f::IP_DSCP) << 2 | value(f::IP_ECN),
+            ttl: value(f::IP_TTL),
+        })
+    }
+
     /// Whether all these bits of a field are known.
     pub(super) fn knows(&self, field: FieldId, mask: u128) -> bool {
         self.known.get(field) & mask == mask
@@ -136,6 +154,8 @@ pub(super) struct Commit {
     /// Whether a change is one that Open vSwitch makes by a detour through its control side.
     pub(super) is_slow: bool,
     pub(super) texts: Vec<String>,
+    /// The values of outer headers that were written last.
+    tunnel: String,
 }
 
 /// The walk's changes of `flow`.
@@ -149,6 +169,7 @@ impl Commit {
             flow: packet,
             examined: flow.mask.clone(),
             texts: Vec::new(),
+            tunnel: String::new(),
         }
     }
 
@@ -175,8 +196,20 @@ impl Commit {
             _ => {}
         }
         let flow = &mut self.flow;
+        if let Some(number) = f::tunnel_option_of(field) {
+            let present = flow.values.get(f::TUN_OPTIONS) | 1 << number;
+            flow.values.set(f::TUN_OPTIONS, present);
+        }
         flow.values.set(field, merged(flow.values.get(field)));
         flow.known.set(field, flow.known.get(field) | mask);
+    }
+
+    /// Has the packet these values of outer headers.
+    pub(super) fn set_tunnel(&mut self, values: String) {
+        if self.tunnel != values {
+            self.texts.push(format!("set(tunnel({values}))"));
+            self.tunnel = values;
+        }
     }
 
     /// The packet goes on without the values of its tunnel.

@@ -1,4 +1,5 @@
 mod acting;
 mod composing;
 mod reading;
+mod tunnels;
 mod writing;

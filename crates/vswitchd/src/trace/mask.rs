@@ -357,7 +357,9 @@ fn has_field(field: FieldId, key: &FieldBits) -> bool {
         f::MPLS_LABEL | f::MPLS_TC | f::MPLS_BOS | f::MPLS_TTL | f::MPLS_LSE1 | f::MPLS_LSE2 => {
             matches!(ether_type, 0x8847 | 0x8848)
         }
-        f::TUN_ID | f::TUN_SRC | f::TUN_DST => key.get(f::TUN_DST) != 0,
+        _ if f::tunnel_part(field).is_some() => {
+            key.get(f::TUN_DST) != 0 || key.get(f::TUN_IPV6_DST) != 0
+        }
         f::IP_SRC | f::IP_DST => ether_type == 0x0800,
         f::IPV6_SRC | f::IPV6_DST | f::IPV6_LABEL => ether_type == 0x86dd,
         f::IP_PROTO | f::IP_DSCP | f::IP_ECN | f::IP_TTL | f::IP_FRAG => is_ip(key),

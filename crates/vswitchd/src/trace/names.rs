@@ -1,9 +1,11 @@
 //! How a trace finds bridges and ports, and what it calls them.
 
-use thalweg_packet::PortId;
+use thalweg_packet::{PortId, TunnelValues};
 use thalweg_pipeline::{BridgeId, Sender};
+use thalweg_tunnel::InnerIp;
 
 use super::frozen::FrozenTrace;
+use crate::datapath_text::TunnelOutput;
 
 /// Finds bridges and ports by their names, and names them.
 pub trait TraceNames {
@@ -31,6 +33,17 @@ pub trait TraceNames {
 
     /// The datapath's number of a bridge's port.
     fn datapath_number_of(&self, port: PortId) -> Option<u32>;
+
+    /// What a port does with the values of a tunnel that a packet has, given the port that it
+    /// came from and its IP header.
+    fn tunnel_output(
+        &self,
+        _port: PortId,
+        _values: &TunnelValues,
+        _of_packet: (PortId, Option<InnerIp>),
+    ) -> TunnelOutput {
+        TunnelOutput::Untouched
+    }
 
     /// The datapath's numbers of walks that a trace froze.
     fn recirculations(&self, walks: &[FrozenTrace]) -> Vec<u32> {

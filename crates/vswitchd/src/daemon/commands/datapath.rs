@@ -14,6 +14,10 @@ pub(super) const COMMANDS: &[Entry] = &[
     (ControlCommand::new("dpif/show", "", 0, 0), show),
     (ControlCommand::new("dpif/dump-dps", "", 0, 0), list),
     (
+        ControlCommand::new("dpif/set-dp-features", "bridge [feature value]", 1, 3),
+        set_feature,
+    ),
+    (
         ControlCommand::new("dpctl/show", "[dp...]", 0, usize::MAX),
         show_datapath,
     ),
@@ -46,6 +50,24 @@ pub(super) fn datapaths(daemon: &Daemon) -> Vec<(String, &'static str)> {
     kinds.sort_unstable();
     kinds.dedup();
     kinds
+}
+
+/// Changes what a datapath can do: whether it carries native tunnels.
+fn set_feature(daemon: &mut Daemon, words: &[String]) -> Result<String, String> {
+    let [bridge, feature, value] = words else {
+        return Err("name a feature and its value: tnl_push_pop true|false".to_owned());
+    };
+    if !daemon.bridges.by_name.contains_key(bridge) {
+        return Err("no such bridge".to_owned());
+    }
+    match (feature.as_str(), value.as_str()) {
+        ("tnl_push_pop", value @ ("true" | "false")) => {
+            daemon.bridges.tunnels.allow_native(value == "true");
+            Ok(String::new())
+        }
+        ("tnl_push_pop", _) => Err(format!("{value}: true or false is expected")),
+        _ => Err(format!("{feature}: this feature is always as it is")),
+    }
 }
 
 /// The bridges of each datapath, with their ports.

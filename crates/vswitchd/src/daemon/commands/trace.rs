@@ -1,11 +1,13 @@
 //! `ofproto/trace`, with the bridges and ports of the daemon.
 
-use thalweg_packet::PortId;
+use thalweg_packet::{PortId, TunnelValues};
 use thalweg_pipeline::BridgeId;
+use thalweg_tunnel::InnerIp;
 
 use super::Entry;
 use crate::bridges::{Bridges, datapath_of};
 use crate::daemon::Daemon;
+use crate::datapath_text::TunnelOutput;
 use crate::trace::{FrozenTrace, TraceCommand, TraceNames, trace};
 use crate::unixctl::ControlCommand;
 
@@ -120,6 +122,19 @@ impl TraceNames for Bridges {
 
     fn datapath_number_of(&self, port: PortId) -> Option<u32> {
         Bridges::port(self, port)?.1.datapath_number
+    }
+
+    fn tunnel_output(
+        &self,
+        port: PortId,
+        values: &TunnelValues,
+        of_packet: (PortId, Option<InnerIp>),
+    ) -> TunnelOutput {
+        match self.tunnels.preview(port, values, of_packet) {
+            None => TunnelOutput::Untouched,
+            Some(Ok(outgoing)) => TunnelOutput::Sent(Box::new(outgoing.metadata)),
+            Some(Err(_)) => TunnelOutput::Dropped,
+        }
     }
 
     fn recirculations(&self, walks: &[FrozenTrace]) -> Vec<u32> {

@@ -6,13 +6,14 @@ use thalweg_packet::{FieldId, PortId, standard as f};
 use thalweg_pipeline::{Effect, MeterPlace, PacketInReason, Sender, TableId};
 
 use super::reading::read;
-use crate::datapath_text::{ActionWriter, DatapathFlow, FieldBits, FlowWriter};
+use crate::datapath_text::{ActionWriter, DatapathFlow, FieldBits, FlowWriter, no_tunnels};
 
 fn write(effects: &[Effect], flow: &DatapathFlow) -> String {
     let writer = ActionWriter {
         ports: &|port| port.0.to_string(),
         recirculations: &|number| number + 0x10,
         senders: &|sender| 1 + u32::from(sender.is_some()),
+        tunnels: &no_tunnels,
     };
     writer.write(effects, flow).text
 }
@@ -353,6 +354,7 @@ fn meters_have_the_datapaths_numbers() {
         ports: &|port| port.0.to_string(),
         recirculations: &|number| number,
         senders: &|_| 0,
+        tunnels: &no_tunnels,
     };
     let slow = |meter| writer.write(&[Effect::Slow { meter }, output(2)], &read(UDP));
     let handed_over = "userspace(pid=0,slow_path(action))";
@@ -378,6 +380,7 @@ fn a_queue_is_set_before_the_packet_leaves() {
         ports: &|port| port.0.to_string(),
         recirculations: &|number| number,
         senders: &|_| 0,
+        tunnels: &no_tunnels,
     };
     let shown = |effects: &[Effect]| {
         let mut flow = read(UDP);
