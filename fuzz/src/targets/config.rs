@@ -3,12 +3,13 @@
 //! 1. No text makes the reader panic.
 //! 2. An error is one line, names a place in the text, and says what to do.
 //! 3. An accepted configuration, written out in full, reads back as the same. A key that is
-//!    added to the reader must also be added to [`written`] and to the corpus file
+//!    added to the reader must also be added to `written` and to the corpus file
 //!    `everything`.
 
 use std::path::{Path, PathBuf};
 
 use thalweg_config::{ConfigError, Configuration, OpenFlowSettings, P4Settings, V2pSettings};
+use thalweg_conntrack::Timeout;
 use thalweg_control::ServerLimits;
 use thalweg_control::openflow::FailMode;
 use thalweg_io::PortConfig;
@@ -111,6 +112,7 @@ fn written(config: &Configuration) -> Table {
             .into(),
         ),
         ("limits", limits.into()),
+        ("conntrack", conntrack_section(config).into()),
         ("port", Value::Array(ports.collect())),
     ]);
     if let Some(p4) = &config.p4 {
@@ -121,6 +123,31 @@ fn written(config: &Configuration) -> Table {
     }
     written.extend(v2p.map(|section| ("v2p".to_owned(), section.into())));
     written
+}
+
+fn conntrack_section(config: &Configuration) -> Table {
+    let tracking = &config.switch.tracking;
+    let (tracker, fragments) = (&tracking.tracker, &tracking.fragments);
+    let timeouts = Timeout::ALL.map(|timeout| {
+        let seconds = tracker.timeouts.seconds(timeout);
+        (format!("{}_s", timeout.name()), number(seconds.into()))
+    });
+    table([
+        ("max_connections", number(tracker.max_connections.into())),
+        ("zone_connections", number(tracker.zone_connections.into())),
+        ("max_fragments", number(fragments.max_fragments.into())),
+        (
+            "min_fragment_bytes",
+            number(fragments.min_ipv4_bytes.into()),
+        ),
+        (
+            "min_fragment6_bytes",
+            number(fragments.min_ipv6_bytes.into()),
+        ),
+        ("tcp_sequence_checks", tracker.tcp_sequence_checks.into()),
+        ("follow_rules", tracking.follows_rules.into()),
+        ("timeouts", Table::from_iter(timeouts).into()),
+    ])
 }
 
 fn p4_sections(p4: &P4Settings) -> Table {

@@ -3,7 +3,7 @@
 //! 1. No text makes the reader panic.
 //! 2. An error is one line, names a place in the text, and says what to do.
 //! 3. An accepted plan, written out in full with the first of its fabrics, reads back as the
-//!    same. A key that is added to the reader must also be added to [`written`] and to the
+//!    same. A key that is added to the reader must also be added to `written` and to the
 //!    corpus file `everything`.
 
 use std::path::Path;

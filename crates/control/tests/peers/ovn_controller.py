@@ -4,7 +4,7 @@ Debian's `ovn-northd` and `ovn-controller` run as they are. Their network has tw
 for the outside, a gateway router with NAT, ACLs, load balancers (one with affinity) and DHCP. The
 hosts are namespaces behind veth interfaces. The second chassis is a namespace too, with a database,
 a daemon and an `ovn-controller` of its own; between the two is a tunnel, first Geneve, then VXLAN.
-Called as `finsy_controller.py` is; with a second argument it is the second chassis.
+Called as `finsy_controller.py` is; with a last argument `there` it is the second chassis.
 """
 
 import os
@@ -118,9 +118,10 @@ def start_controller(chassis: str) -> str:
     words += ["--", "set", "Open_vSwitch", "."]
     words += [f"external_ids:{key}={value}" for key, value in ids.items()]
     call("ovs-vsctl", "--timeout=60", *words)
-    pidfile, control = RUN / f"{chassis}.pid", RUN / f"{chassis}.ctl"
-    call("ovn-controller", "--detach", f"--pidfile={pidfile}", f"--unixctl={control}",
+    pidfile = RUN / f"{chassis}.pid"
+    call("ovn-controller", "--detach", f"--pidfile={pidfile}",
          f"--log-file={LOG}/{chassis}.log", "-vconsole:off")
+    (control,) = Path("/run").glob(f"*/ovn-controller.{pidfile.read_text().strip()}.ctl")
     return str(control)
 
 
@@ -291,7 +292,7 @@ def check_tunnel(kind: str) -> None:
 
 
 def main() -> None:
-    if len(sys.argv) > 2:
+    if sys.argv[-1] == "there":
         be_second_chassis()
         return
     prepare_folders()

@@ -17,7 +17,7 @@
 //! and then the action set; lists that resubmitted to it go on with the packet as it was before
 //! the check. They do not if the branch of longer packets exits or waits for another pass. Both
 //! branches count for the rules that they meet. The second begins with the stack and the action
-//! set that the first leaves behind: an action set that is executed is empty afterwards.
+//! set that the first leaves behind: of one that is executed, what was written meanwhile.
 
 use super::lists::List;
 use super::meters::place_of_drops;
@@ -85,6 +85,9 @@ impl<O: Observer> Walk<'_, O> {
                 left.1 = walk.action_set.clone();
             }
             walk.end(next, Some((table, author)));
+            if next != Next::Exit && next != Next::Freeze {
+                left.1 = walk.action_set.clone();
+            }
             next
         });
         let (mut effects, next) = branch?;
