@@ -29,7 +29,7 @@ const REASONS: [(&str, &str); 37] = [
     ("type=ip6", "tunnels, in part"),
     ("type=lisp", "tunnels, in part"),
     ("type=srv6", "tunnels, in part"),
-    ("type=bareudp", "tunnels: later work"),
+    ("type=bareudp", "tunnels, in part"),
     ("encap(", "packet types: later work"),
     ("nsh", "NSH: later work"),
     (

@@ -202,7 +202,7 @@ fn set_output(out: &mut dyn fmt::Write, number: u128, ports: PortSpelling<'_>) -
         0xfffd | 0xffff_fffd => "CONTROLLER",
         0xfffe | 0xffff_fffe => "LOCAL",
         0xffff | 0xffff_ffff => "ANY",
-        0..0xff00 => return port(out, number, ports),
+        1..0xff00 => return port(out, number, ports),
         // No action set has such a port.
         _ => return write!(out, "{number:#x}"),
     };
