@@ -413,12 +413,17 @@ fn a_bridge_keeps_its_addresses_while_its_port_is_opened_again() {
     bench.local = open(&bench.hub);
     let packet = bench.pop(&frame).remove(0);
     assert_eq!(bench.push(packet).len(), 1);
+    bench.hub.allow_native(false);
+    let packet = bench.pop(&frame).remove(0);
+    assert_eq!(bench.push(packet), [""; 0]);
+    assert_eq!(bench.hub.counts(), [("native_off", 1)]);
+    bench.hub.allow_native(true);
     let other = std::mem::replace(&mut bench.local, open(&TunnelHub::new()));
     drop(other);
     let mut packet = Packet::from_bytes(&bytes(&frame));
     packet.set_received(PortId(1), NOW);
     bench.tunnel.send(&mut bench.pool, &mut vec![packet]);
-    assert_eq!(bench.hub.counts(), [("no_route", 1)]);
+    assert_eq!(bench.hub.counts(), [("native_off", 1), ("no_route", 1)]);
     bench.local = open(&bench.hub);
     assert_eq!(bench.pop(&frame).len(), 1);
     bench.hub.underlay().forget("br0");

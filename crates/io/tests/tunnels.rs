@@ -262,6 +262,37 @@ fn what_cannot_be_sent_is_counted_by_its_cause() {
 }
 
 #[test]
+fn what_was_received_in_another_bridge_is_not_sent() {
+    let hub = TunnelHub::new();
+    let ports = [free_port().to_string(), free_port().to_string()];
+    let options = |index: usize| {
+        [
+            ("remote_ip", "127.0.0.1"),
+            ("dst_port", &ports[index][..]),
+            ("key", "flow"),
+        ]
+    };
+    let mut near = open(&hub, ONE, TunnelType::Vxlan, &options(0)).unwrap();
+    for (bridge, id) in [(0, 5), (1, 0)] {
+        let mut far = settings(OTHER, TunnelType::Vxlan, &options(1));
+        far.bridge = bridge;
+        let mut far = hub.open(far).unwrap();
+        let mut values = TunnelValues::default();
+        values.id = 5;
+        send(&mut near, &[frame(1, 60)], &values);
+        let mut packets = receive(&mut [&mut near], 1);
+        assert_eq!(packets[0].tunnel().map(|values| values.id), Some(5));
+        // Rules of one bridge may say where it goes; a patch to another leaves nothing.
+        if bridge == 0 {
+            packets[0].tunnel_mut().ipv4_destination = 0;
+        }
+        far.send(&mut PacketPool::with_capacity(8, 2_048), &mut packets);
+        let arrived = receive(&mut [&mut far], 1);
+        assert_eq!(arrived[0].tunnel().map(|values| values.id), Some(id));
+    }
+}
+
+#[test]
 fn a_device_is_configured_again_while_it_is_open() {
     let hub = TunnelHub::new();
     let ports = [free_port().to_string(), free_port().to_string()];

@@ -45,6 +45,8 @@ causes! {
     MixedFamilies => "mixed_families";
     /// The tunnel cannot carry the packet, or the values do not fit its header.
     Encapsulation => "encapsulation";
+    /// The tunnel is native, and the datapath may not carry such tunnels.
+    NativeOff => "native_off";
     /// There is no way to the destination.
     NoRoute => "no_route";
     /// The MAC address of the next hop is not known; it was asked for.

@@ -119,15 +119,20 @@ pub(super) fn outgoing(
     values: &TunnelValues,
     (in_port, inner): (PortId, Option<InnerIp>),
 ) -> Result<(Outgoing, u64), TunnelCause> {
-    let carried = CarriedAddresses::of(values);
     let bridge = table.places.get(&number).map_or(0, |place| place.bridge);
+    // A packet that came out of a tunnel still names this host, unless rules say where it goes.
+    let from = table.places.get(&in_port).map(|place| place.bridge);
+    let to_us = |carried: CarriedAddresses| carried.destination.filter(|to| table.own.contains(to));
+    let (mut values, mut carried) = (values, CarriedAddresses::of(values));
+    let mut received_at = to_us(carried).filter(|_| from.is_some());
+    let nothing = TunnelValues::default();
+    if received_at.is_some() && from != Some(bridge) {
+        // A patch leads here, behind which nothing is left of the tunnel.
+        (values, carried, received_at) = (&nothing, CarriedAddresses::of(&nothing), None);
+    }
     let read = metadata_of(values, table.map(bridge));
     let (mut current, left_out) = read.map_err(|_| TunnelCause::Options)?;
     current.endpoints = endpoints_of(carried);
-    // A packet that came out of a tunnel still names this host, unless rules say where it goes.
-    let is_from_tunnel = table.places.contains_key(&in_port);
-    let to_us = carried.destination.filter(|to| table.own.contains(to));
-    let received_at = to_us.filter(|_| is_from_tunnel);
     let (outgoing, _) = port.outgoing(&current, inner, received_at);
     let outgoing = outgoing.map_err(|refusal| match refusal {
         SendRefusal::MixedFamilies => TunnelCause::MixedFamilies,
@@ -135,6 +140,15 @@ pub(super) fn outgoing(
         _ => TunnelCause::NoDestination,
     })?;
     Ok((outgoing, left_out))
+}
+
+/// What a received packet with these values says of its sender, its receiver and its key.
+pub(super) fn received_metadata(values: &TunnelValues) -> TunnelMetadata {
+    TunnelMetadata {
+        id: values.id,
+        endpoints: endpoints_of(CarriedAddresses::of(values)),
+        ..TunnelMetadata::default()
+    }
 }
 
 /// The addresses of a packet's values; the source counts only if it is of the destination's family.

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thalweg_packet::{PortId, TunnelValues};
 use thalweg_tunnel::{
-    InnerIp, OptionMap, Outgoing, PacketTypeMode, PortValue, TunnelInsertError, TunnelPort,
-    TunnelPorts, TunnelType,
+    InnerIp, InnerType, OptionMap, Outgoing, PacketTypeMode, PortValue, TunnelInsertError,
+    TunnelListener, TunnelPort, TunnelPorts, TunnelType,
 };
 
 use super::counts::{TunnelCause, TunnelCounters};
-use super::depart::outgoing;
+use super::depart::{outgoing, received_metadata};
 use super::device::TunnelDevice;
 use super::seat::Seat;
 use super::senders::Senders;
@@ -138,6 +138,17 @@ pub(super) struct Place {
     pub(super) way: TunnelWay,
 }
 
+impl TunnelWay {
+    /// The sockets that a port needs.
+    fn keys(self, port: &TunnelPort) -> Result<Vec<SocketKey>, TunnelOpenError> {
+        match (port.packet_type, self) {
+            (PacketTypeMode::Aware, _) => Err(TunnelOpenError::PacketType),
+            (_, TunnelWay::Sockets) => Ok(keys_of(port)),
+            (_, TunnelWay::Native) => Ok(Vec::new()),
+        }
+    }
+}
+
 impl TunnelTable {
     /// Whether some tunnel goes through bridges.
     pub(super) fn has_native(&self) -> bool {
@@ -173,9 +184,7 @@ impl TunnelHub {
             bridge,
             way,
         } = settings;
-        if port.packet_type == PacketTypeMode::Aware {
-            return Err(TunnelOpenError::PacketType);
-        }
+        let keys = way.keys(&port)?;
         let mut state = self.lock();
         if state.table.places.contains_key(&number) {
             return Err(TunnelOpenError::NumberTaken(number));
@@ -186,10 +195,6 @@ impl TunnelHub {
         };
         let seat = Arc::new(Seat::new().map_err(failed)?);
         let mut table = TunnelTable::clone(&state.table);
-        let keys = match way {
-            TunnelWay::Sockets => keys_of(&port),
-            TunnelWay::Native => Vec::new(),
-        };
         table.ports.insert(number, &name, port, datapath_port)?;
         let place = Place {
             seat: seat.clone(),
@@ -218,19 +223,13 @@ impl TunnelHub {
             bridge,
             way,
         } = settings;
-        if port.packet_type == PacketTypeMode::Aware {
-            return Err(TunnelOpenError::PacketType);
-        }
+        let keys = way.keys(&port)?;
         let mut state = self.lock();
         let mut table = TunnelTable::clone(&state.table);
         let place = table.places.get_mut(&number);
         let place = place.filter(|place| (place.bridge, place.way) == (bridge, way));
         let seat = place.ok_or(TunnelOpenError::NotOpen(number))?.seat.clone();
         let old_keys = table.ports.get(number).map(keys_of).unwrap_or_default();
-        let keys = match way {
-            TunnelWay::Sockets => keys_of(&port),
-            TunnelWay::Native => Vec::new(),
-        };
         table.ports.insert(number, &name, port, datapath_port)?;
         if let Err(error) = state.share_sockets(number, &seat, &keys) {
             state.leave_sockets(number, &old_keys);
@@ -307,6 +306,16 @@ impl TunnelHub {
         let links = self.underlay();
         let links = links.links.values().filter_map(|link| link.inbox.as_ref());
         inboxes.sum::<usize>() + links.map(|inbox| inbox.len()).sum::<usize>()
+    }
+
+    /// The port of a received packet with these values, among those that listen where `number`
+    /// does; `None` if that is no tunnel.
+    pub fn receiver(&self, number: PortId, values: &TunnelValues) -> Option<Option<PortId>> {
+        let table = self.table();
+        let listener = TunnelListener::of(table.ports.get(number)?);
+        let metadata = received_metadata(values);
+        let found = |inner| table.ports.find_at(listener, &metadata, inner);
+        Some(found(InnerType::Ethernet))
     }
 
     /// What a tunnel makes of a packet with these values, from a port and with an IP header;

@@ -57,8 +57,15 @@ impl TunnelDevice {
             table: &table,
             hub: &hub,
         };
-        let port = table.ports.get(self.number);
-        let Some(port) = port.filter(|_| hub.allows_native()) else {
+        if !hub.allows_native() {
+            burst
+                .iter()
+                .for_each(|_| view.hub.counters().add(TunnelCause::NativeOff));
+            self.drop_all(burst.len());
+            pool.put_burst(burst);
+            return;
+        }
+        let Some(port) = table.ports.get(self.number) else {
             self.drop_all(burst.len());
             pool.put_burst(burst);
             return;

@@ -152,6 +152,10 @@ pub(super) const TUNNEL: Attribute = Attribute {
         member("tun_id", f::TUN_ID, 64, Prefixed),
         member("src", f::TUN_SRC, 32, Ipv4),
         member("dst", f::TUN_DST, 32, Ipv4),
+        member("ipv6_src", f::TUN_IPV6_SRC, 128, Ipv6),
+        member("ipv6_dst", f::TUN_IPV6_DST, 128, Ipv6),
+        member("tos", f::TUN_TOS, 8, Hexadecimal),
+        member("ttl", f::TUN_TTL, 8, Decimal),
     ],
 };
 pub(super) const CT_TUPLE4: Attribute = Attribute {
@@ -274,8 +278,7 @@ pub(crate) fn header_fields() -> impl Iterator<Item = (FieldId, u16)> {
 pub(super) const FIELDLESS: [&str; 4] = ["skb_priority", "packet_type", "nd_ext", "nsh"];
 
 /// Members of `tunnel` that no key here can hold.
-pub(super) const FIELDLESS_OF_TUNNEL: [&str; 6] =
-    ["ipv6_src", "ipv6_dst", "tos", "ttl", "tp_src", "tp_dst"];
+pub(super) const FIELDLESS_OF_TUNNEL: [&str; 2] = ["tp_src", "tp_dst"];
 
-/// Options of `tunnel` that no key here can hold.
+/// Options of `tunnel`, which are neither written nor read here.
 pub(super) const OPTIONS_OF_TUNNEL: [&str; 4] = ["erspan", "vxlan", "geneve", "gtpu"];

@@ -10,7 +10,7 @@
 //!   commit: actions that make base into flow; then base = flow
 //! ```
 
-use thalweg_packet::{FieldId, TUNNEL_OPTIONS, TunnelValues, standard as f};
+use thalweg_packet::{FieldId, TunnelValues, standard as f};
 use thalweg_tunnel::InnerIp;
 
 use super::attribute::{
@@ -116,10 +116,7 @@ impl Packet {
 
     /// The values of the tunnel that the packet is from or goes into.
     pub(super) fn tunnel(&self) -> TunnelValues {
-        let plain = (f::TUN_ID.0..=f::TUN_OPTIONS.0).map(FieldId);
-        let options = (0..TUNNEL_OPTIONS).map(f::tunnel_option_field);
-        let fields = plain.chain(options);
-        TunnelValues::of_fields(fields.map(|field| (field, self.values.get(field))))
+        self.values.tunnel()
     }
 
     /// What the packet's IP header says, if it has one.

@@ -1,6 +1,6 @@
 //! A datapath flow: values of the standard fields, and a mask.
 
-use thalweg_packet::{FieldId, Headers, Layout, Receipt, standard as f};
+use thalweg_packet::{FieldId, Headers, Layout, Receipt, TunnelValues, standard as f};
 
 use super::attribute::{
     ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, is_arp, is_mpls, is_neighbor_discovery, is_tag, ones,
@@ -212,6 +212,11 @@ impl FieldBits {
     /// Sets the bits of a field.
     pub fn set(&mut self, field: FieldId, bits: u128) {
         self.bits[field.index()] = bits;
+    }
+
+    /// The values of the tunnel.
+    pub(crate) fn tunnel(&self) -> TunnelValues {
+        TunnelValues::of_fields(self.iter())
     }
 
     /// A field of at most 16 bits.

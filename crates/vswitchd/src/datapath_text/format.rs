@@ -126,11 +126,22 @@ impl Attributes<'_> {
             true => self.push("skb_priority", 0),
             false => self.fieldless(&["skb_priority"]),
         }
-        if key.get(f::TUN_SRC) != 0 || key.get(f::TUN_DST) != 0 {
-            let mut inside = members(TUNNEL.members, key, mask, self.is_verbose);
-            if mask.get(f::TUN_ID) != 0 {
+        let addresses = [f::TUN_SRC, f::TUN_DST, f::TUN_IPV6_SRC, f::TUN_IPV6_DST];
+        if addresses.iter().any(|address| key.get(*address) != 0) {
+            // The addresses of the other version of IP, and what is zero, are left out.
+            let is_said = |member: &&Member| member.part.get(key) | member.part.get(mask) != 0;
+            let said = TUNNEL.members.iter().filter(is_said).copied();
+            let said: Vec<Member> = said.collect();
+            let mut inside = members(&said, key, mask, self.is_verbose);
+            let oam = match (mask.get(f::TUN_FLAGS), key.get(f::TUN_FLAGS)) {
+                (0, _) => "",
+                (_, 0) => "-oam",
+                _ => "+oam",
+            };
+            let id = if mask.get(f::TUN_ID) == 0 { "" } else { "+key" };
+            if !oam.is_empty() || !id.is_empty() {
                 let separator = if inside.is_empty() { "" } else { "," };
-                let _ = write!(inside, "{separator}flags(+key)");
+                let _ = write!(inside, "{separator}flags({oam}{id})");
             }
             self.push("tunnel", inside);
         }

@@ -19,6 +19,9 @@ use super::error::DatapathTextError;
 use super::flow::DatapathFlow;
 use super::scan::{Masked, Scanner, flags, tcp_flags};
 
+/// The names of a tunnel's flags, from bit 0.
+const TUNNEL_FLAGS: [&str; 4] = ["oam", "df", "csum", "key"];
+
 /// The deepest level (invariant 1): Open vSwitch's `MAX_ODP_NESTED`.
 const LEVELS_MAX: usize = 32;
 
@@ -500,9 +503,12 @@ fn tunnel(scanner: &mut Scanner<'_>) -> Result<Vec<(Part, Masked)>, Fault> {
             let value = inside(scanner)?;
             match OPTIONS_OF_TUNNEL.contains(&name) {
                 true => refuse_unless_zero(&format!("tunnel.{name}"), value)?,
-                // The key says that there is a tunnel's number, as that itself does.
-                false if name == "flags" && matches!(value, "key" | "+key" | "0" | "0/0") => {}
-                false if name == "flags" => return Err(unsupported("tunnel.flags", value)),
+                false if name == "flags" && value.is_empty() => {}
+                false if name == "flags" => {
+                    // No rule can ask for the others.
+                    let (value, mask) = flags(value, &TUNNEL_FLAGS).ok_or(Fault::Syntax)?;
+                    bits.push((Part::Field(f::TUN_FLAGS, 1), (value & 1, mask & 1)));
+                }
                 false => return Err(Fault::Syntax),
             }
             continue;

@@ -261,7 +261,14 @@ fn into_bridge(
     }
     let number = flow.key.get(f::IN_PORT) as u32;
     let port = switch.names.port_of_datapath(number);
-    let port = port.ok_or(TraceRefusal::NoOpenFlowPort(number))?;
+    let mut port = port.ok_or(TraceRefusal::NoOpenFlowPort(number))?;
+    let tunnel = flow.tunnel();
+    if tunnel.has_destination()
+        && let Some(receiver) = switch.names.tunnel_source(port, &tunnel)
+    {
+        // Tunnels that listen at one place have one number.
+        port = receiver.ok_or(TraceRefusal::NoTunnelPort)?;
+    }
     flow.key.set(f::IN_PORT, port.0.into());
     let bridge = match switch.pipeline.has_bridges() {
         true => BridgeId::of_port(port),

@@ -49,6 +49,9 @@ pub enum TraceRefusal {
     /// A datapath port that no bridge has.
     #[error("no OpenFlow port for datapath port {0}")]
     NoOpenFlowPort(u32),
+    /// No tunnel takes packets with these values.
+    #[error("no OpenFlow tunnel port for this packet")]
+    NoTunnelPort,
     /// The flow continues a walk that is not known.
     #[error("no recirculation data for recirc_id {0:#x}")]
     NoRecirculation(u32),

@@ -36,8 +36,7 @@ impl TracedFlow {
         for field in TRACKED_FIELDS {
             connection.set(field, self.key.get(field));
         }
-        let told = layout.used().iter();
-        let tunnel = TunnelValues::of_fields(told.map(|field| (*field, self.key.get(*field))));
+        let tunnel = self.tunnel();
         let receipt = Receipt {
             in_port: self.key.get(f::IN_PORT) as u32,
             recirculation_id: self.key.get(f::RECIRC_ID) as u32,
@@ -53,6 +52,11 @@ impl TracedFlow {
             tag_types: [0; 2],
             priority: self.priority,
         })
+    }
+
+    /// The values of the tunnel that the packet is from.
+    pub(super) fn tunnel(&self) -> TunnelValues {
+        self.key.tunnel()
     }
 
     /// The port by which the packet came in.
@@ -108,11 +112,16 @@ impl TracedFlow {
     /// The fields that packets of this kind have, as conditions.
     fn shown(&self) -> Match {
         let registers = (0..16).map(f::register_field);
-        let others = [f::METADATA, f::TUN_ID, f::TUN_SRC, f::TUN_DST];
-        let given = others.into_iter().chain(registers);
+        let given = [f::METADATA].into_iter().chain(registers);
         let mut shown = Match::default();
         for field in given.filter(|field| self.key.get(*field) != 0) {
             shown = show_all(shown, [field], &self.key);
+        }
+        for (field, _) in self.key.iter() {
+            let is_of_tunnel = field != f::TUN_OPTIONS && f::tunnel_part(field).is_some();
+            if is_of_tunnel {
+                shown = show_all(shown, [field], &self.key);
+            }
         }
         if self.key.get(f::IN_PORT) & 0xffff != 0 {
             shown = show_all(shown, [f::IN_PORT], &self.key);

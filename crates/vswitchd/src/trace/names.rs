@@ -34,6 +34,12 @@ pub trait TraceNames {
     /// The datapath's number of a bridge's port.
     fn datapath_number_of(&self, port: PortId) -> Option<u32>;
 
+    /// The port that a packet with these values of a tunnel comes from, if it came to where
+    /// `port` listens; `None` if that is no tunnel.
+    fn tunnel_source(&self, _port: PortId, _values: &TunnelValues) -> Option<Option<PortId>> {
+        None
+    }
+
     /// What a port does with the values of a tunnel that a packet has, given the port that it
     /// came from and its IP header.
     fn tunnel_output(

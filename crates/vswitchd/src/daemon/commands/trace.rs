@@ -124,6 +124,10 @@ impl TraceNames for Bridges {
         Bridges::port(self, port)?.1.datapath_number
     }
 
+    fn tunnel_source(&self, port: PortId, values: &TunnelValues) -> Option<Option<PortId>> {
+        self.tunnels.receiver(port, values)
+    }
+
     fn tunnel_output(
         &self,
         port: PortId,

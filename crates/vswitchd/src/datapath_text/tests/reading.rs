@@ -120,12 +120,24 @@ fn other_headers_are_read() {
         ],
     );
     assert_fields(
+        "tunnel(ipv6_src=::1,ipv6_dst=::2/::ff,tos=0x5,ttl=64,flags(-df+csum+oam)),in_port(2)",
+        &[
+            (f::TUN_IPV6_SRC, 1, ones(128)),
+            (f::TUN_IPV6_DST, 2, 0xff),
+            (f::TUN_TOS, 5, ones(8)),
+            (f::TUN_TTL, 64, ones(8)),
+            (f::TUN_FLAGS, 1, 1),
+            (f::IN_PORT, 2, ones(32)),
+        ],
+    );
+    assert_fields(
         "tunnel(tun_id=0x7f10354/0xff,src=10.10.10.10/255.255.255.0,dst=20.20.20.20,flags(key)),\
          eth_type(0x8847),mpls(label=100/0xff,tc=7,ttl=64/0xf,bos=0,label=5,tc=0,ttl=3,bos=1)",
         &[
             (f::TUN_ID, 0x07f1_0354, 0xff),
             (f::TUN_SRC, 0x0a0a_0a0a, 0xffff_ff00),
             (f::TUN_DST, 0x1414_1414, ones(32)),
+            (f::TUN_FLAGS, 0, 1),
             (f::ETH_TYPE, 0x8847, ones(16)),
             (f::MPLS_LABEL, 100, 0xff),
             (f::MPLS_TC, 7, 7),
@@ -256,9 +268,7 @@ fn what_no_key_holds_is_refused_by_name() {
         ("packet_type(ns=1,id=0x800)", "`packet_type=ns=1,id=0x800`"),
         ("nsh(flags=0,mdtype=1)", "`nsh=flags=0,mdtype=1`"),
         ("nd_ext(nd_reserved=0x0,nd_options_type=2)", "`nd_ext="),
-        ("tunnel(tun_id=0x1,ttl=64)", "`tunnel.ttl=64`"),
-        ("tunnel(ipv6_src=::1)", "`tunnel.ipv6_src=::1`"),
-        ("tunnel(flags(df|key))", "`tunnel.flags=df|key`"),
+        ("tunnel(tun_id=0x1,tp_dst=4789)", "`tunnel.tp_dst=4789`"),
         (
             "tunnel(geneve({class=0,type=0,len=4,0xa}))",
             "`tunnel.geneve=",
@@ -300,6 +310,7 @@ fn malformed_texts_are_refused_where_open_vswitch_does() {
             "syntax error at mpls(",
         ),
         ("tcp_flags(+syn+syn)", "syntax error at tcp_flags(+syn+syn)"),
+        ("tunnel(flags(red))", "syntax error at tunnel(flags(red))"),
         ("tunnel(colour=1)", "syntax error at tunnel(colour=1)"),
         ("eth(),eth()", "duplicate eth attribute in flow key"),
         ("eth_type(0x0400)", "invalid Ethertype 1024 in flow key"),

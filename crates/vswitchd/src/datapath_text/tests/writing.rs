@@ -49,6 +49,7 @@ in_port(1),eth_type(0x8100),vlan(vid=99/0xff0,pcp=7/0x6),encap(eth_type(0x0806))
 in_port(1),eth_type(0x88a8),vlan(vid=99),encap(eth_type(0x8100),vlan(vid=0,pcp=3),encap(eth_type(0x86dd),ipv6(proto=17,frag=no),udp(src=1)))
 tunnel(tun_id=0x7f10354/0xff,src=10.10.10.10/255.255.255.0,dst=20.20.20.20,flags(+key)),in_port(1),eth_type(0x1234)
 tunnel(src=10.10.10.10,dst=20.20.20.20),in_port(1),eth_type(0x1234)
+tunnel(tun_id=0x5,ipv6_src=::1,ipv6_dst=::2/::ff,tos=0x4,ttl=64,flags(-oam+key)),in_port(1),eth_type(0x1234)
 ";
 
 #[test]
