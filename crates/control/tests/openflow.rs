@@ -16,7 +16,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use thalweg_control::TlsFiles;
 use thalweg_control::openflow::target::{
-    Event, Failure, FlowCursor, Outcome, Target, Transaction, Waker,
+    Change, Event, Failure, FlowCursor, Outcome, Target, Transaction, Waker,
 };
 use thalweg_control::openflow::{
     Agent, AgentLimits, ConnectionConfig, ConnectionKind, OpenFlowConfig, OpenFlowServer, Version,
@@ -60,6 +60,10 @@ impl Target for Empty {
     }
 
     fn set_fragments(&mut self, _mode: u16) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn check(&self, _version: Version, _change: &Change) -> Result<(), Refusal> {
         Ok(())
     }
 

@@ -184,9 +184,10 @@ impl Dependencies {
                 StepKind::Station { station, .. } => {
                     reached.push(self.nodes.cause(Cause::Station(station)));
                 }
-                // Groups, ports and modes for fragments are among the inputs; the other steps
-                // read nothing that can change.
-                StepKind::Fragment { .. }
+                // Groups, ports, and modes for fragments and for packets without a rule are
+                // among the inputs; the other steps read nothing that can change.
+                StepKind::Unmatched { .. }
+                | StepKind::Fragment { .. }
                 | StepKind::Bucket { .. }
                 | StepKind::Patch { .. }
                 | StepKind::ActionSet

@@ -16,7 +16,8 @@ use std::ops::Deref;
 
 use thalweg_packet::{Connection, FieldDescriptor, Headers, Instant, Packet, PortId};
 use thalweg_pipeline::{
-    Counters, DropReason, Drops, Effect, GroupId, Outbox, RuleId, StepKind, TableId, Trace, run,
+    BridgeId, Counters, DropReason, Drops, Effect, GroupId, Outbox, RuleId, StepKind, TableId,
+    Trace, run,
 };
 
 use crate::intern::Shared;
@@ -32,6 +33,8 @@ pub(crate) enum Credit {
     Rule(RuleId),
     /// A table in which nothing matched.
     Miss(TableId),
+    /// A bridge, and whether a table of it sent packets without a rule to controllers.
+    Unmatched(BridgeId, bool),
     /// A table whose bridge drops fragments.
     Fragment(TableId),
     /// A group, and the position of the chosen bucket.
@@ -48,6 +51,10 @@ impl Credit {
                 rule: Some(rule), ..
             } => Some(Credit::Rule(rule)),
             StepKind::Lookup { table, rule: None } => Some(Credit::Miss(table)),
+            StepKind::Unmatched {
+                bridge,
+                to_controller,
+            } => Some(Credit::Unmatched(bridge, to_controller)),
             StepKind::Fragment { table } => Some(Credit::Fragment(table)),
             StepKind::Bucket { group, bucket } => Some(Credit::Bucket(group, bucket)),
             StepKind::Patch { from, to } => Some(Credit::Patch(from, to)),

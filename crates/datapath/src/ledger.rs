@@ -156,10 +156,10 @@ impl Counts {
                     pipeline.credit_rule(rule, counters, used_at);
                 }
                 Credit::Miss(table) => pipeline.credit_table(table, counters.packets, 0),
-                // As if a rule had matched, as in Open vSwitch.
-                Credit::Fragment(table) => {
-                    pipeline.credit_table(table, counters.packets, counters.packets);
+                Credit::Unmatched(bridge, to_controller) => {
+                    pipeline.credit_unmatched(bridge, to_controller, counters);
                 }
+                Credit::Fragment(table) => pipeline.credit_fragments(table, counters),
                 Credit::Bucket(group, bucket) => pipeline.credit_bucket(group, bucket, counters),
                 Credit::Patch(from, to) => pipeline.credit_patch(from, to, counters),
             }

@@ -29,6 +29,11 @@ pub fn describe_step(kind: StepKind) -> String {
     match kind {
         StepKind::Lookup { rule: Some(_), .. } => "matched".to_owned(),
         StepKind::Lookup { rule: None, .. } => "no rule matched".to_owned(),
+        StepKind::Unmatched {
+            to_controller: true,
+            ..
+        } => "sent to controllers without a rule".to_owned(),
+        StepKind::Unmatched { .. } => "dropped without a rule".to_owned(),
         StepKind::Fragment { .. } => "fragments are dropped".to_owned(),
         StepKind::Bucket {
             group,

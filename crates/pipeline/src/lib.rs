@@ -76,7 +76,7 @@ pub use meters::{
     RateMeter, RateUnit,
 };
 pub use mirror::{BridgeMirror, MirrorOutput, MirroredPorts, Mirrors};
-pub use miss::{Miss, Misses};
+pub use miss::{Miss, Misses, UnmatchedCounters};
 pub use pipeline::{Config, Counters, GroupCounters, OVS_COMPARED, Pipeline, RULES_MAX, Rule};
 pub use prepare::{Delta, Plan, Progress};
 pub use reference::{Beginning, MAX_PASSES, Pass, Passes, forward};

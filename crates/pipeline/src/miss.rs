@@ -14,7 +14,7 @@ use thalweg_classifier::Version;
 
 use crate::action::TableId;
 use crate::bridge::BridgeId;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Counters, Pipeline};
 
 /// The last table that a controller can use (Open vSwitch's `TBL_INTERNAL` follows).
 pub(crate) const LAST_TABLE: u8 = 253;
@@ -47,7 +47,40 @@ impl Misses {
     }
 }
 
+/// Counts of a bridge's packets that no rule could take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct UnmatchedCounters {
+    /// Those that tables sent to controllers.
+    pub to_controller: Counters,
+    /// Those that tables dropped.
+    pub dropped: Counters,
+    /// Fragments of a bridge that drops them.
+    pub fragments: Counters,
+}
+
 impl Pipeline {
+    /// Credits packets that no rule matched.
+    pub fn credit_unmatched(&mut self, bridge: BridgeId, to_controller: bool, counters: Counters) {
+        let known = self.unmatched.entry(bridge).or_default();
+        match to_controller {
+            true => known.to_controller.add(counters),
+            false => known.dropped.add(counters),
+        }
+    }
+
+    /// Credits fragments that were dropped: to the table as if a rule had matched, as in Open
+    /// vSwitch.
+    pub fn credit_fragments(&mut self, table: TableId, counters: Counters) {
+        self.credit_table(table, counters.packets, counters.packets);
+        let known = self.unmatched.entry(table.bridge()).or_default();
+        known.fragments.add(counters);
+    }
+
+    /// The counts of a bridge's packets that no rule could take.
+    pub fn unmatched(&self, bridge: BridgeId) -> UnmatchedCounters {
+        self.unmatched.get(&bridge).copied().unwrap_or_default()
+    }
+
     /// What the tables of a bridge do with packets that no rule matches, at a version.
     pub fn misses(&self, bridge: BridgeId, version: Version) -> Arc<Misses> {
         let misses = self.misses.get(&bridge);

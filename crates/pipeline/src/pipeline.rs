@@ -39,7 +39,7 @@ use crate::mac::{MacTable, Station};
 use crate::matching::Match;
 use crate::meters::KnownMeters;
 use crate::mirror::Mirrors;
-use crate::miss::Misses;
+use crate::miss::{Misses, UnmatchedCounters};
 use crate::prepare::Prepared;
 use crate::reclaim::{Leavings, Places};
 use crate::table::Table;
@@ -239,6 +239,8 @@ pub struct Pipeline {
     pub(crate) group_counters: BTreeMap<GroupId, GroupCounters>,
     /// By end of a patch.
     pub(crate) patch_counters: BTreeMap<PortId, PatchCounters>,
+    /// By bridge.
+    pub(crate) unmatched: BTreeMap<BridgeId, UnmatchedCounters>,
     /// Includes tables that have no rules.
     table_counters: BTreeMap<TableId, TableCounters>,
     pub(crate) ports: BTreeMap<PortId, History<PortState>>,
@@ -284,6 +286,7 @@ impl Pipeline {
             groups: BTreeMap::new(),
             group_counters: BTreeMap::new(),
             patch_counters: BTreeMap::new(),
+            unmatched: BTreeMap::new(),
             table_counters: BTreeMap::new(),
             ports: BTreeMap::new(),
             vlans: BTreeMap::new(),
@@ -425,8 +428,9 @@ impl Pipeline {
         known.map(|(id, table)| (*id, table.lookups, table.matches))
     }
 
-    /// Lets the tables of a bridge count their lookups from zero.
+    /// Lets the tables of a bridge count from zero.
     pub fn reset_table_counters(&mut self, bridge: BridgeId) {
+        self.unmatched.remove(&bridge);
         self.table_counters
             .retain(|table, _| table.bridge() != bridge);
     }

@@ -32,6 +32,13 @@ pub enum StepKind {
         /// The rule that matched.
         rule: Option<RuleId>,
     },
+    /// What the table of a lookup without a rule did with the packet.
+    Unmatched {
+        /// The bridge of the table.
+        bridge: BridgeId,
+        /// Whether it sent the packet to controllers; otherwise it dropped it.
+        to_controller: bool,
+    },
     /// No lookup, since the table's bridge drops fragments.
     Fragment {
         /// The table.

@@ -24,6 +24,7 @@ mod cursor;
 mod desk;
 mod desks;
 mod groups;
+mod hidden;
 mod meters;
 mod numbering;
 mod packets;

@@ -15,8 +15,8 @@ use rand_pcg::Pcg64Mcg;
 use thalweg_datapath::{MaintainerKind, Mode};
 use thalweg_packet::{Instant, Packet};
 use thalweg_pipeline::{
-    BridgeId, Change, Counters, Flow, FragmentMode, Match, Operation, Precedence, RuleId, StepKind,
-    TableId, text,
+    BridgeId, Change, Counters, Flow, FragmentMode, Match, Miss, Misses, Operation, Precedence,
+    RuleId, StepKind, TableId, text,
 };
 use thalweg_switch::Config;
 use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
@@ -34,6 +34,8 @@ struct Model {
     rules: BTreeMap<Identity, Counters>,
     last_used: BTreeMap<Identity, Instant>,
     tables: BTreeMap<TableId, (u64, u64)>,
+    /// Packets that no rule took: sent to controllers, dropped, dropped as fragments.
+    unmatched: (u64, u64, u64),
 }
 
 impl Model {
@@ -46,7 +48,17 @@ impl Model {
             for kind in pass.trace.kinds() {
                 let (table, rule) = match kind {
                     StepKind::Lookup { table, rule } => (table, rule),
-                    StepKind::Fragment { table } => (table, None),
+                    StepKind::Fragment { table } => {
+                        self.unmatched.2 += 1;
+                        (table, None)
+                    }
+                    StepKind::Unmatched { to_controller, .. } => {
+                        match to_controller {
+                            true => self.unmatched.0 += 1,
+                            false => self.unmatched.1 += 1,
+                        }
+                        continue;
+                    }
                     _ => continue,
                 };
                 let is_fragment = matches!(kind, StepKind::Fragment { .. });
@@ -107,6 +119,13 @@ impl Model {
             .map(|(table, lookups, matches)| (table, (lookups, matches)))
             .collect();
         assert_eq!(tables, self.tables, "{context}");
+        let known = pipeline.unmatched(BridgeId::default());
+        let unmatched = (
+            known.to_controller.packets,
+            known.dropped.packets,
+            known.fragments.packets,
+        );
+        assert_eq!(unmatched, self.unmatched, "{context}");
     }
 }
 
@@ -136,6 +155,13 @@ fn conserve(seed: u64, random: &RandomConfig, config: Config) {
             let modes = [FragmentMode::Drop, FragmentMode::NxMatch];
             let mode = modes[chance.random_range(0..2)];
             let set = Operation::SetFragments(BridgeId::default(), mode);
+            lab.apply(&Change::one(set));
+            let others = [Miss::Drop, Miss::Controller, Miss::Continue];
+            let misses = Misses {
+                others: others[chance.random_range(0..3)],
+                ..Misses::default()
+            };
+            let set = Operation::SetMisses(BridgeId::default(), misses.into());
             lab.apply(&Change::one(set));
         }
         // Most packets repeat recent ones, so that the caches answer.

@@ -606,6 +606,56 @@ fn packets_without_a_rule_go_where_the_version_or_the_table_says() {
 }
 
 #[test]
+fn the_hidden_table_counts_what_no_rule_took() {
+    let switch = Switch::start("");
+    let out = |from: u8, packet: &str| {
+        let out = format!("in_port={from},packet={packet},actions=TABLE");
+        switch.ok("OpenFlow13", &["packet-out"], &[&out]);
+    };
+    let hidden = |version: &str, filter: &str| {
+        let told = switch.ok(version, &["dump-flows"], &[&format!("table=254{filter}")]);
+        let entries = told.lines().filter(|line| line.contains("table=254"));
+        let entries = entries.map(|line| {
+            let (_, counts) = line.split_once("n_packets=").expect("it is counted");
+            let (count, _) = counts.split_once(',').expect("bytes follow");
+            let (_, entry) = line.split_once(" priority=").expect("it has one");
+            format!("{count}: {entry}")
+        });
+        entries.collect::<Vec<_>>()
+    };
+    out(1, PACKET);
+    switch.ok("OpenFlow13", &["set-frags"], &["drop"]);
+    out(1, &format!("{}2000{}", &PACKET[..40], &PACKET[44..]));
+    switch.ok("OpenFlow13", &["set-frags"], &["normal"]);
+    switch.ok("OpenFlow11", &["mod-table"], &["0", "controller"]);
+    out(2, PACKET);
+    out(3, PACKET);
+    // As Open vSwitch shows them.
+    let expected = [
+        "0: 2,recirc_id=0 actions=drop",
+        "2: 0,reg0=0x1 actions=controller(reason=)",
+        "1: 0,reg0=0x2 actions=drop",
+        "1: 0,reg0=0x3 actions=drop",
+    ];
+    for version in VERSIONS {
+        assert_eq!(hidden(version, ""), expected, "{version}");
+        assert_eq!(hidden(version, ",reg0=2"), expected[2..3], "{version}");
+        assert_eq!(
+            hidden(version, ",out_port=CONTROLLER"),
+            expected[1..2],
+            "{version}"
+        );
+        let sums = switch.ok(version, &["dump-aggregate"], &["table=254"]);
+        assert!(sums.contains("packet_count=4"), "{version}: {sums}");
+        assert!(sums.contains("flow_count=4"), "{version}: {sums}");
+        assert!(switch.flows(version).is_empty(), "{version}");
+        let refused = switch.error(version, &["del-flows"], &["table=254"]);
+        assert_eq!(refused, "OFPBRC_EPERM", "{version}");
+    }
+    switch.stop();
+}
+
+#[test]
 fn a_switch_that_stands_alone_forwards_until_a_controller_is_back() {
     let switch = Switch::start("fail_mode = \"standalone\"");
     assert_eq!(switch.flows("OpenFlow13"), ["priority=0 actions=NORMAL"]);

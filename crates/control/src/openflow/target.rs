@@ -134,6 +134,12 @@ pub trait Target: Send {
     /// If it cannot handle them so.
     fn set_fragments(&mut self, mode: u16) -> Result<(), Refusal>;
 
+    /// Looks at a change that a bundle will make later.
+    ///
+    /// # Errors
+    /// If it is refused whatever the state of the switch then is.
+    fn check(&self, version: Version, change: &Change) -> Result<(), Refusal>;
+
     /// Does transactions, each whole or not at all. Those that wait together may take effect
     /// together. Returns what became of each, in order.
     fn change(&mut self, transactions: Arc<[Transaction]>) -> Vec<Result<Outcome, Failure>>;

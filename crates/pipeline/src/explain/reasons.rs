@@ -215,6 +215,8 @@ impl<'a> Reads<'a> {
 fn readers_of(kind: StepKind) -> &'static [&'static str] {
     match kind {
         StepKind::Lookup { .. } => &["lookup", "lookup_or_actions", "actions"],
+        // Actions that follow an output to TABLE may read.
+        StepKind::Unmatched { .. } => &["actions"],
         StepKind::Fragment { .. } => &["lookup"],
         StepKind::Bucket { .. } => &["group"],
         StepKind::Patch { .. } => &["patch"],

@@ -391,13 +391,13 @@ impl<'a, O: Observer> Walk<'a, O> {
         self.ask(Input::Misses(table.bridge()));
         match self.pipeline.miss(table, self.version) {
             Miss::Drop => {
-                self.tell_missed(table, false);
+                self.begin_unmatched(table, false);
                 None
             }
             Miss::Continue if table.number() < LAST_TABLE => Some(TableId(table.0 + 1)),
             // No table is left to go on with.
             Miss::Controller | Miss::Continue => {
-                self.tell_missed(table, true);
+                self.begin_unmatched(table, true);
                 let meter = self.controller_meter(None);
                 let sender = self.sender(table);
                 self.emit(Effect::Controller {
@@ -411,6 +411,15 @@ impl<'a, O: Observer> Walk<'a, O> {
                 None
             }
         }
+    }
+
+    fn begin_unmatched(&mut self, table: TableId, to_controller: bool) {
+        let bridge = table.bridge();
+        self.begin_step(StepKind::Unmatched {
+            bridge,
+            to_controller,
+        });
+        self.tell_missed(table, to_controller);
     }
 
     fn tell_action_set(&mut self, sight: impl Fn(&[Action]) -> Sight<'_>) {

@@ -58,6 +58,19 @@ pub(super) fn make(
     results
 }
 
+/// Looks at what a change asks for, apart from any state of the switch.
+///
+/// # Errors
+/// If no switch of ours does it.
+pub(super) fn check(numbers: Numbering, version: Version, asked: &Asked) -> Result<(), Refusal> {
+    match asked {
+        Asked::Flow(asked) => flow(version, asked).map(drop),
+        Asked::PacketOut(asked) => packets::prepare(numbers, asked).map(drop),
+        // Only what is there says whether these can be done.
+        Asked::Group(_) | Asked::Meter(_) | Asked::Port(_) | Asked::Table(_) => Ok(()),
+    }
+}
+
 /// What is done after the rules and groups of a transaction: it cannot be refused.
 enum Last {
     Table(Version, TableMod),

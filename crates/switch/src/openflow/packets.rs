@@ -287,7 +287,11 @@ pub(super) fn send(switch: &mut Switch, prepared: Prepared) {
                     writer.credit_rule(rule, counters, now);
                 }
             }
-            StepKind::Fragment { table } => writer.credit_table(table, 1, 1),
+            StepKind::Unmatched {
+                bridge,
+                to_controller,
+            } => writer.credit_unmatched(bridge, to_controller, counters),
+            StepKind::Fragment { table } => writer.credit_fragments(table, counters),
             StepKind::Bucket { group, bucket } => writer.credit_bucket(group, bucket, counters),
             StepKind::Patch { from, to } => writer.credit_patch(from, to, counters),
             StepKind::Station { .. } | StepKind::ActionSet | StepKind::Resumption { .. } => {}

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_control::openflow::target::{
-    Event, Failure, FlowCursor, Outcome, Target, Transaction, Waker,
+    Change as Asked, Event, Failure, FlowCursor, Outcome, Target, Transaction, Waker,
 };
 use thalweg_openflow::message::continuation::PacketContinuation;
 use thalweg_openflow::message::flow::FlowStatsRequest;
@@ -23,7 +23,9 @@ use super::cursor::Cursor;
 use super::desk::Desk;
 use super::numbering::Numbering;
 use super::pausing::RunId;
-use super::{OpenFlowIdentity, OpenFlowTable, changes, cursor, packets, pausing, statistics};
+use super::{
+    OpenFlowIdentity, OpenFlowTable, changes, cursor, hidden, packets, pausing, statistics,
+};
 use crate::connections::flush_asked;
 use crate::rule_duty::Shared;
 use crate::switch::{Interrupter, Switch};
@@ -224,6 +226,10 @@ impl Target for OpenFlowPlane {
         made.map(drop).map_err(|error| changes::refusal_of(&error))
     }
 
+    fn check(&self, version: Version, change: &Asked) -> Result<(), Refusal> {
+        changes::check(self.numbers, version, change)
+    }
+
     fn change(&mut self, transactions: Arc<[Transaction]>) -> Vec<Result<Outcome, Failure>> {
         let count = transactions.len();
         let numbers = self.numbers;
@@ -237,6 +243,10 @@ impl Target for OpenFlowPlane {
     fn flows(&mut self, request: &FlowStatsRequest) -> Result<Box<dyn FlowCursor>, Refusal> {
         let request = request.clone();
         let numbers = self.numbers;
+        if request.table == TABLES {
+            let entries = self.call(move |switch| hidden::entries(switch, numbers, &request))??;
+            return Ok(Box::new(hidden::Entries::new(entries)));
+        }
         let snapshot = self.call(move |switch| cursor::snapshot(switch, numbers, &request))??;
         Ok(Box::new(Cursor::new(self.shared.clone(), snapshot)))
     }

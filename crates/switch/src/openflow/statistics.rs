@@ -16,9 +16,9 @@ use thalweg_packet::PortId;
 use super::convert::groups::description;
 use super::convert::matching::port_number;
 use super::cursor::{duration, selector};
-use super::meters;
 use super::numbering::Numbering;
-use super::tables;
+use super::plane::TABLES;
+use super::{hidden, meters, tables};
 use crate::port_settings::PortDevice;
 use crate::switch::Switch;
 
@@ -87,10 +87,18 @@ fn aggregate(
     numbers: Numbering,
     request: &thalweg_openflow::message::flow::FlowStatsRequest,
 ) -> Result<AggregateStats, Refusal> {
+    let mut sums = AggregateStats::default();
+    if request.table == TABLES {
+        for entry in hidden::entries(switch, numbers, request)? {
+            sums.flows += 1;
+            sums.counts.packets += entry.counts.packets;
+            sums.counts.bytes += entry.counts.bytes;
+        }
+        return Ok(sums);
+    }
     let (selector, target) = selector(numbers, request)?;
     drop(switch.totals());
     let pipeline = switch.pipeline();
-    let mut sums = AggregateStats::default();
     for id in pipeline.rules_selected(&selector, &target) {
         let Some(rule) = pipeline.rule(id) else {
             continue;

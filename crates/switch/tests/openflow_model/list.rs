@@ -257,7 +257,7 @@ impl List {
         let mut ahead = self.clone();
         for (index, change) in changes.iter().enumerate() {
             let checked = match change {
-                Change::Flow(asked) => check(asked),
+                Change::Flow(asked) => check(asked).map_err(|fault| vec![fault]),
                 Change::Group(asked) => ahead.group(asked),
                 Change::Table(asked) => ahead.set_up(asked),
                 Change::PacketOut(asked) => none(ahead.unknown_groups_of(&asked.actions)),
@@ -558,17 +558,17 @@ impl List {
 }
 
 /// What is wrong whatever the rules are.
-fn check(asked: &FlowMod) -> Result<(), Faults> {
+pub(crate) fn check(asked: &FlowMod) -> Result<(), ErrorCode> {
     let deletes = matches!(
         asked.command,
         FlowCommand::Delete | FlowCommand::DeleteStrict
     );
     let leads_back = |to: u8| asked.table != ALL_TABLES && to <= asked.table;
     if !deletes && asked.instructions.goto.is_some_and(leads_back) {
-        return Err(vec![ErrorCode::OFPBIC_BAD_TABLE_ID]);
+        return Err(ErrorCode::OFPBIC_BAD_TABLE_ID);
     }
     match asked.table {
-        254 => Err(vec![ErrorCode::OFPBRC_EPERM]),
+        254 => Err(ErrorCode::OFPBRC_EPERM),
         _ => Ok(()),
     }
 }

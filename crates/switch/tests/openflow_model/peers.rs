@@ -23,7 +23,7 @@ use thalweg_openflow::message::{Message, Reply, Request};
 use thalweg_openflow::{Context, ErrorCode, ErrorMessage, Match, decode, encode, xid_of};
 use thalweg_switch::OpenFlowPlane;
 
-use crate::list::{Deeds, Faults, Group, List, PlainBucket, Rule, Wanted, conditions};
+use crate::list::{Deeds, Faults, Group, List, PlainBucket, Rule, Wanted, check, conditions};
 use crate::random::{self, one_of};
 
 const NOW: Duration = Duration::ZERO;
@@ -528,6 +528,9 @@ impl Peers {
         }
         let frame = decode(&asked.message, context).map_err(|refusal| refusal.code)?;
         let change = change_of(frame.message).expect("the test sends nothing else");
+        if let Change::Flow(asked) = &change {
+            check(asked)?;
+        }
         bundle.messages.push((asked.message.clone(), change));
         Ok(Vec::new())
     }

@@ -4,7 +4,9 @@
 //! 1. A bundle is done whole or not at all, whatever its flags say.
 //! 2. The error of a message that fails has that message's transaction; the commit fails with
 //!    `OFPBFC_MSG_FAILED`.
-//! 3. Bundles are bounded in number and bytes, and forgotten if they stay untouched.
+//! 3. A message that no state of the switch allows is refused when it is added, as Open vSwitch
+//!    refuses it: the bundle goes on without it.
+//! 4. Bundles are bounded in number and bytes, and forgotten if they stay untouched.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -137,6 +139,7 @@ impl<T: Target> Agent<T> {
             let what = "a message that no bundle can have";
             refuse(ErrorCode::OFPBFC_MSG_UNSUP, what)
         })?;
+        self.target.check(version, &change)?;
         let bytes = add.message.len();
         if bytes > room {
             let what = "the bundles of the connection have no more room";
