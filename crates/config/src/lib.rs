@@ -18,6 +18,7 @@
 mod conntrack;
 mod error;
 mod map;
+mod metrics;
 mod openflow;
 mod p4;
 mod plan;
@@ -29,6 +30,7 @@ mod value;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read};
+use std::net::SocketAddr;
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 
@@ -46,6 +48,7 @@ use toml::Spanned;
 use crate::conntrack::ConntrackSection;
 pub use crate::error::ConfigError;
 pub use crate::map::{parse_map, read_map};
+use crate::metrics::MetricsSection;
 use crate::openflow::OpenFlowSection;
 pub use crate::openflow::OpenFlowSettings;
 pub use crate::p4::{P4Cache, P4Program, P4Settings};
@@ -83,6 +86,8 @@ pub struct Configuration {
     pub p4: Option<P4Settings>,
     /// How OpenFlow drives the switch, if it does.
     pub openflow: Option<OpenFlowSettings>,
+    /// Where Prometheus reads metrics, if it does.
+    pub metrics: Option<SocketAddr>,
     /// Whether the run ends when all captures have been read.
     pub ends_when_finished: bool,
     /// Whether the file gives a seed.
@@ -102,8 +107,8 @@ struct Sections {
     conntrack: ConntrackSection,
     port: Option<Spanned<Ports>>,
     openflow: Option<Spanned<OpenFlowSection>>,
+    metrics: Option<Spanned<MetricsSection>>,
     // Recognised only to be refused by name.
-    metrics: Option<Spanned<toml::Value>>,
     dashboard: Option<Spanned<toml::Value>>,
     v2p: Option<V2pSection>,
     p4: Option<Spanned<P4Section>>,
@@ -261,9 +266,12 @@ impl Configuration {
         let name = file.switch.name.clone().unwrap_or("thalweg".to_owned());
         let openflow = file.openflow.as_ref();
         let openflow = openflow.map(|section| source.openflow(section, &name));
+        let metrics = file.metrics.as_ref();
+        let metrics = metrics.map(|section| source.metrics(section.get_ref()));
         Ok(Configuration {
             p4: source.p4(&file, &name)?,
             openflow: openflow.transpose()?,
+            metrics: metrics.transpose()?,
             name,
             switch,
             v2p: v2p.transpose()?,
@@ -328,14 +336,15 @@ impl Source<'_> {
     }
 
     fn refuse_later_sections(&self, file: &Sections) -> Result<()> {
-        let later = [("metrics", &file.metrics), ("dashboard", &file.dashboard)];
-        for (name, section) in later {
-            if let Some(section) = section {
-                let what = format!("[{name}] is not supported yet; remove the section");
-                return Err(self.error(&section.span(), what));
+        let no_rules = "[metrics] are those of rules, and [p4] has a program; remove one of them";
+        match (&file.dashboard, &file.metrics, &file.p4) {
+            (Some(section), ..) => {
+                let what = "[dashboard] is not supported yet; remove the section";
+                Err(self.error(&section.span(), what))
             }
+            (_, Some(section), Some(_)) => Err(self.error(&section.span(), no_rules)),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn switch(&self, file: &Sections) -> Result<SwitchConfig> {

@@ -18,7 +18,7 @@ use thalweg_v2p::LEARNING_PROBABILITY;
 use crate::reload::is_live;
 use crate::{
     BYTES, COUNT, ENTRIES, FLOWS, MTU_BYTES, PACKET_BYTES, PACKETS, PORT_NUMBERS, POSITIVE, RULES,
-    WORKERS, conntrack, openflow, p4, v2p,
+    WORKERS, conntrack, metrics, openflow, p4, v2p,
 };
 
 /// A key of a configuration.
@@ -39,7 +39,7 @@ pub struct KeyReference {
 }
 
 /// The headings, each with a sentence on its section.
-const SECTIONS: [(&str, &str); 12] = [
+const SECTIONS: [(&str, &str); 13] = [
     ("[switch]", "The switch and its rules."),
     ("[cache.microflow]", "The exact-match cache of each worker."),
     ("[cache.megaflow]", "The wildcard cache of each worker."),
@@ -68,6 +68,10 @@ const SECTIONS: [(&str, &str); 12] = [
         "[[openflow.tables]]",
         "A table's name, and how many rules it may have; repeat the section for each.",
     ),
+    (
+        "[metrics]",
+        "Where Prometheus reads what the switch counts ([metrics](metrics.md)).",
+    ),
     ("[p4]", "A P4 program that forwards in place of rules."),
     (
         "[p4runtime]",
@@ -87,6 +91,13 @@ pub fn key_references() -> Vec<KeyReference> {
     v2p_keys(&mut rows);
     openflow_keys(&mut rows);
     openflow_table_keys(&mut rows);
+    add(
+        &mut rows,
+        ("[metrics]", "listen"),
+        "an address and a port, such as `[::1]:9200`",
+        metrics::LISTEN,
+        "Where metrics are read by HTTP, without encryption, at `/metrics`.",
+    );
     p4_keys(&mut rows);
     p4runtime_keys(&mut rows);
     rows

@@ -653,14 +653,12 @@ fn a_file_that_is_no_text_is_told_so() {
 
 #[test]
 fn what_is_not_there_yet_is_refused_by_name() {
-    for section in ["metrics", "dashboard"] {
-        let said = error(&format!("{PORT}[{section}]\nlisten = \"x\""));
-        let expected = format!("[{section}] is not supported yet; remove the section");
-        assert!(
-            said.starts_with("br0.toml:3:") && said.ends_with(&expected),
-            "{said}"
-        );
-    }
+    let said = error(&format!("{PORT}[dashboard]\nlisten = \"x\""));
+    let expected = "[dashboard] is not supported yet; remove the section";
+    assert!(
+        said.starts_with("br0.toml:3:") && said.ends_with(expected),
+        "{said}"
+    );
     for (key, advice) in [
         (
             "switch.classifier = \"magic\"",
@@ -845,4 +843,24 @@ fn what_a_p4_switch_cannot_do_is_refused() {
         config.p4.expect("it is there").listen.to_string(),
         "tcp:127.0.0.1:1"
     );
+}
+
+#[test]
+fn metrics_are_read_at_an_address_with_a_port() {
+    let listen = |section: &str| {
+        parse(&format!("{PORT}[metrics]\n{section}"))
+            .unwrap()
+            .metrics
+    };
+    assert_eq!(listen("").unwrap().to_string(), "127.0.0.1:9200");
+    let said = "listen = \"[::]:80\"";
+    assert_eq!(listen(said).unwrap().to_string(), "[::]:80");
+    assert!(parse(PORT).unwrap().metrics.is_none());
+    let said = error(&format!("{PORT}[metrics]\nlisten = \"127.0.0.1\""));
+    assert!(
+        said.starts_with("br0.toml:4:10: `127.0.0.1` is not an address with a port"),
+        "{said}"
+    );
+    let said = error(&format!("{PORT}[metrics]\n[p4]\n"));
+    assert!(said.ends_with("remove one of them"), "{said}");
 }

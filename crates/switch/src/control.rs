@@ -247,6 +247,7 @@ impl Switch {
         change: &Change,
         over: &[(RuleId, RemovalReason)],
     ) -> Result<Delta, ChangeError> {
+        let begun = self.shared.clock.real_now();
         let is_held = self.pipeline().needs_new_layout(change);
         // Invariant 1.
         match is_held || !self.may_be_begun(change) {
@@ -294,6 +295,7 @@ impl Switch {
             }
         }
         self.drain_exchanges();
+        self.changes.count(self.shared.clock.real_now() - begun);
         if let Some(orphans) = &mut self.orphans {
             orphans.follow(&self.shared.pipeline.read(), &delta);
         }
@@ -436,6 +438,7 @@ impl Switch {
         totals.learning = self.upkeep.lessons.counters;
         totals.removals_refused = self.upkeep.removals_refused();
         totals.own_changes = self.own_changes;
+        totals.changes = self.changes;
         totals.maintenance = self.maintenance;
         if let Some(node) = &self.shared.node {
             let node = lock(node);

@@ -64,7 +64,7 @@ pub use replace::replacement;
 pub use stations::{KnownStation, StationCounters, StationTotals};
 pub use switch::{Interrupter, Switch, SwitchConfig, SwitchError};
 pub use thalweg_datapath::{UpcallEntry, UpcallReport};
-pub use totals::{PlugCounters, PortTotals, Totals};
+pub use totals::{ChangeCounters, PlugCounters, PortTotals, Totals};
 pub use training::TrainingCounters;
 pub use tunnel_options::OptionsFollower;
 pub use v2p::{Machine, V2pConfig, V2pCounters, V2pError, V2pMap, V2pRole, mac_of};

@@ -51,6 +51,7 @@ use crate::port_settings::PortSettings;
 use crate::ports::{Attached, Routes, SwitchPort};
 use crate::rule_duty::{Channels, RuleDuty, Shared};
 use crate::sync::{JoinHandle, Mutex, Receiver, RwLockReadGuard, Sender, bounded, spawn};
+use crate::totals::ChangeCounters;
 use crate::training::Trainer;
 use crate::tunnel_options::OptionsFollower;
 use crate::upcalls::Upcalls;
@@ -211,6 +212,7 @@ pub struct Switch {
     /// For the walks that workers leave to the control side.
     pub(crate) walker: Walker,
     /// The work of following changes.
+    pub(crate) changes: ChangeCounters,
     pub(crate) maintenance: Work,
     pub(crate) trainer: Trainer,
     /// The sources that are not finished.
@@ -293,6 +295,7 @@ impl Switch {
             routes: Arc::new(Routes::new(&numbers, config.workers)),
             plugs: Plugs::new(),
             walker: Walker::default(),
+            changes: ChangeCounters::default(),
             maintenance: Work::default(),
             trainer: Trainer::default(),
             has_sources: !sources.is_empty(),

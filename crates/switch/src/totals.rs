@@ -1,6 +1,7 @@
 //! The totals of a running switch, over all workers.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use thalweg_datapath::{CacheChoice, Statistics, Work};
 use thalweg_io::{PortCounters, PortStatus};
@@ -23,6 +24,25 @@ pub struct PlugCounters {
     pub detached: u64,
     /// Of these: detached because their interface was deleted.
     pub gone: u64,
+}
+
+/// Changes, and the time until all workers followed them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ChangeCounters {
+    /// Changes that were made; refused ones are not among them.
+    pub made: u64,
+    /// The sum of their times, each from the call until no packet is answered by what was before.
+    pub time: Duration,
+    /// The longest of these times.
+    pub longest: Duration,
+}
+
+impl ChangeCounters {
+    pub(crate) fn count(&mut self, time: Duration) {
+        self.made += 1;
+        self.time += time;
+        self.longest = self.longest.max(time);
+    }
 }
 
 /// A port and its counters.
@@ -53,6 +73,8 @@ pub struct Totals {
     pub masks: usize,
     /// How the wildcard caches are searched, and why; one per worker, in any order.
     pub caches: Vec<CacheChoice>,
+    /// Changes of rules, groups, ports and what else the pipeline has.
+    pub changes: ChangeCounters,
     /// The work of following changes.
     pub maintenance: Work,
     /// Training of tables' indexes: what was done, and how long readers waited.

@@ -12,6 +12,7 @@
 //! The module `p4` runs a P4 program instead of rules. Without `[openflow]`, a switch has no
 //! controller: packets for one are counted and dropped (`no_controller`).
 
+mod metrics;
 mod openflow;
 mod p4;
 mod ports;
@@ -31,6 +32,7 @@ use thalweg_config::Configuration;
 use thalweg_pipeline::Change;
 use thalweg_switch::{Switch, SwitchError};
 
+use self::metrics::Metrics;
 use self::openflow::OpenFlow;
 use self::ports::Following;
 use self::report::{Done, Outcome};
@@ -86,6 +88,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     release_free_memory();
     signals.interrupt(switch.interrupter());
     let mut openflow = OpenFlow::start(&config, &mut switch)?;
+    let mut metrics = Metrics::start(&config, &switch)?;
     let mut following = Following::start(Some(switch.interrupter()));
     let mut running = Running {
         path: arguments.config.clone(),
@@ -109,6 +112,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         drop(switch.take_removals());
         following.look(&running.config.ports, &mut switch);
         openflow.look();
+        metrics.serve(&running.config, &mut switch);
         match signals.next() {
             Some(Signal::End) => break,
             Some(Signal::Reload) => running.reload(&mut switch, console),

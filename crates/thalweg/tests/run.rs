@@ -3,7 +3,8 @@
 
 mod program;
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -477,4 +478,38 @@ fn bad_input_ends_with_2_and_says_where() {
     let text = "[[port]]\nnumber = 1\nkind = \"af_packet\"\ninterface = \"none9\"\n";
     std::fs::write(file("br0.toml"), text).unwrap();
     said("there is no interface `none9`");
+}
+
+#[test]
+fn prometheus_reads_what_a_run_counts() {
+    let folder = folder(0);
+    let text = "[switch]\nname = \"br0\"\nrules = [\"r.rules\"]\n[metrics]\nlisten = \
+                \"127.0.0.1:0\"\n[[port]]\nnumber = 1\nname = \"p1\"\nkind = \"memory\"\n";
+    std::fs::write(folder.path().join("br0.toml"), text).unwrap();
+    std::fs::write(folder.path().join("r.rules"), RULES).unwrap();
+    let program = Program::start_json(&folder.path().join("br0.toml"));
+    let said = program.wait_for_part("metrics at http://");
+    let (_, url) = said.split_once("http://").unwrap();
+    let address = url.strip_suffix("/metrics").unwrap();
+    program.wait_for("ready");
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    let request = b"GET /metrics HTTP/1.1\r\nHost: switch\r\nConnection: close\r\n\r\n";
+    stream.write_all(request).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    for line in [
+        "thalweg_rules 2",
+        "thalweg_port_up{bridge=\"br0\",port=\"p1\"} 1",
+        "thalweg_packets_total 0",
+    ] {
+        assert!(answer.contains(&format!("\n{line}\n")), "{line}: {answer}");
+    }
+    // The address is taken, which is said.
+    let text = text.replace("127.0.0.1:0", address);
+    std::fs::write(folder.path().join("br0.toml"), text).unwrap();
+    let output = run(folder.path(), &[]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(errors.contains("cannot listen on"), "{errors}");
+    assert_eq!(program.end(Signal::TERM).status, Some(0));
 }

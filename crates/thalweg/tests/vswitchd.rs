@@ -2,6 +2,7 @@
 //! and `ovs-appctl`, and devices that are driven by hand. Needs no privileges.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -451,5 +452,57 @@ fn dummies_that_are_joined_carry_packets_and_upcalls_are_logged() {
     let log = log.expect("there is a log");
     assert_eq!(log.matches("ovs-dummy: miss upcall:").count(), 2, "{log}");
     assert_eq!(log.matches("flow_add: ufid:").count(), 2, "{log}");
+    daemon.stop();
+}
+
+/// What the daemon tells at an address, without HTTP's head.
+fn scrape(address: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(address).expect("it listens");
+    let request = "GET /metrics HTTP/1.1\r\nHost: switch\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).expect("it is sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it is text");
+    let (_, text) = answer.split_once("\r\n\r\n").expect("an empty line");
+    text.to_owned()
+}
+
+#[test]
+fn prometheus_reads_what_the_daemon_counts() {
+    let daemon = Daemon::start();
+    daemon.vsctl(&format!("{BRIDGE} -- {}", dummy("br0", "p1", "")));
+    daemon.vsctl(&dummy("br0", "p2", ""));
+    daemon.vsctl("set Open_vSwitch . other_config:thalweg-metrics=\"nowhere\"");
+    let log = || {
+        let log = std::fs::read_to_string(daemon.folder.path().join("ovs-vswitchd.log"));
+        log.expect("a log")
+    };
+    let wrong = "|WARN|other_config:thalweg-metrics=nowhere: not an address with a port";
+    assert!(log().contains(wrong), "{}", log());
+    daemon.vsctl("set Open_vSwitch . other_config:thalweg-metrics=\"127.0.0.1:0\"");
+    let said = log();
+    let (_, rest) = said.split_once("metrics at http://").expect("an address");
+    let (address, _) = rest.split_once("/metrics").expect("a path");
+    daemon.ok("ovs-ofctl", "add-flow br0 in_port=1,actions=output:2");
+    let packet = "netdev-dummy/receive p1 in_port(1),eth(src=50:54:00:00:00:09,\
+                  dst=50:54:00:00:00:0a),eth_type(0x1234)";
+    for _ in 0..3 {
+        daemon.ok("ovs-appctl", packet);
+    }
+    daemon.ok("ovs-appctl", &packet.replace("p1", "p2"));
+    let text = scrape(address);
+    for line in [
+        "thalweg_packets_total 4",
+        "thalweg_upcalls_total 2",
+        "thalweg_rules 1",
+        "thalweg_port_packets_total{bridge=\"br0\",port=\"p1\",direction=\"received\"} 3",
+        "thalweg_port_packets_total{bridge=\"br0\",port=\"p2\",direction=\"sent\"} 3",
+        "thalweg_port_up{bridge=\"br0\",port=\"p2\"} 1",
+        "thalweg_drops_total{reason=\"table_miss\"} 1",
+        "thalweg_cache_entries{layer=\"megaflow\"} 2",
+    ] {
+        assert!(text.contains(&format!("\n{line}\n")), "{line}: {text}");
+    }
+    daemon.vsctl("remove Open_vSwitch . other_config thalweg-metrics");
+    assert!(std::net::TcpStream::connect(address).is_err());
     daemon.stop();
 }

@@ -19,6 +19,7 @@
 mod commands;
 mod configure;
 mod flows;
+mod metrics;
 mod zones;
 
 use std::collections::BTreeSet;
@@ -36,6 +37,7 @@ use thalweg_packet::{Instant, standard as f};
 use thalweg_pipeline::{Action, Actions, Change, OVS_COMPARED, Operation, Subfield};
 use thalweg_switch::{Interrupter, Switch, SwitchConfig};
 
+use self::metrics::DaemonMetrics;
 use self::zones::ZonePolicies;
 use crate::bridges::{Bridges, Complaint, Dummies, STATIONS_MAX, follow_options};
 use crate::database::{DatabaseAddress, DatabaseLink, Waker};
@@ -86,6 +88,7 @@ pub(crate) struct Daemon {
     controllers: Vec<ControllerStatus>,
     /// Time-outs of connections, as the tracker was told.
     zones: ZonePolicies,
+    metrics: DaemonMetrics,
     /// What is complained about now, so that it is said once.
     complaints: BTreeSet<Complaint>,
     /// The folder that sockets of controllers must be in, if there is one.
@@ -206,6 +209,7 @@ impl Daemon {
             link_changes: 0,
             controllers: Vec::new(),
             zones: ZonePolicies::default(),
+            metrics: DaemonMetrics::default(),
             complaints: BTreeSet::new(),
             confined_to,
             is_ready: false,
@@ -232,6 +236,7 @@ impl Daemon {
         self.log_flows_in_time();
         self.tend_dummies();
         self.bridges.tend_tunnels(self.switch.now());
+        self.metrics.serve(&self.bridges, &mut self.switch);
         self.follow_database();
     }
 

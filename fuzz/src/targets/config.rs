@@ -121,6 +121,10 @@ fn written(config: &Configuration) -> Table {
     if let Some(openflow) = &config.openflow {
         written.insert("openflow".to_owned(), openflow_section(openflow).into());
     }
+    if let Some(listen) = config.metrics {
+        let listen = Value::String(listen.to_string());
+        written.insert("metrics".to_owned(), table([("listen", listen)]).into());
+    }
     written.extend(v2p.map(|section| ("v2p".to_owned(), section.into())));
     written
 }

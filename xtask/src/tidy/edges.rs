@@ -13,7 +13,7 @@ use super::Finding;
 use crate::workspace::Workspace;
 
 const PREFIX: &str = "thalweg-";
-const TABLE: [(&str, &[&str]); 25] = [
+const TABLE: [(&str, &[&str]); 26] = [
     ("packet", &[]),
     ("openflow", &[]),
     ("ovsdb", &[]),
@@ -33,13 +33,17 @@ const TABLE: [(&str, &[&str]); 25] = [
         "switch",
         &["datapath", "binding", "io", "openflow", "v2p", "conntrack"],
     ),
-    ("vswitchd", &["ovsdb", "switch"]),
+    ("metrics", &["switch"]),
+    ("vswitchd", &["metrics", "ovsdb", "switch"]),
     ("fabric", &["v2p", "packet"]),
     ("config", &["switch", "fabric"]),
     ("command", &["switch", "workload"]),
     ("bench", &["command"]),
     ("simulate", &["config", "command"]),
-    ("thalweg", &["bench", "controller", "simulate", "vswitchd"]),
+    (
+        "thalweg",
+        &["bench", "controller", "metrics", "simulate", "vswitchd"],
+    ),
     ("fuzz", &["simulate", "tunnel", "vswitchd"]),
     ("xtask", &["thalweg"]),
 ];

@@ -47,12 +47,21 @@ impl Program {
 
     /// Waits for a line that begins with `start`.
     pub(crate) fn wait_for(&self, start: &str) -> String {
+        self.wait_until(start, |line| line.starts_with(start))
+    }
+
+    /// Waits for a line of the log that has `part`.
+    pub(crate) fn wait_for_part(&self, part: &str) -> String {
+        self.wait_until(part, |line| line.contains(part))
+    }
+
+    fn wait_until(&self, what: &str, is_it: impl Fn(&str) -> bool) -> String {
         let deadline = Instant::now() + TIMEOUT;
         loop {
             let rest = deadline.saturating_duration_since(Instant::now());
             let line = self.lines.recv_timeout(rest);
-            let line = line.unwrap_or_else(|_| panic!("the program never said {start:?}"));
-            if line.starts_with(start) {
+            let line = line.unwrap_or_else(|_| panic!("the program never said {what:?}"));
+            if is_it(&line) {
                 return line;
             }
         }

@@ -8,7 +8,7 @@ use thalweg_ovsdb::{TransactionId, TransactionOutcome};
 use thalweg_packet::Instant;
 
 use super::zones::read_zones;
-use super::{Daemon, STATISTICS_INTERVAL};
+use super::{Daemon, STATISTICS_INTERVAL, metrics};
 use crate::bridges::{Complaint, Report, read};
 use crate::vlog::{LogLevel, modules};
 
@@ -30,7 +30,15 @@ impl Daemon {
             self.log.write(modules::BRIDGE, LogLevel::Info, || text);
         }
         let warnings = followed.complaints.into_iter().map(Complaint::warning);
-        let complaints: BTreeSet<_> = complaints.0.into_iter().chain(warnings).collect();
+        let mut complaints: BTreeSet<_> = complaints.0.into_iter().chain(warnings).collect();
+        let served = self.metrics.address();
+        let metrics = self.other_config(metrics::KEY);
+        complaints.extend(self.metrics.follow(metrics.as_deref(), &self.switch));
+        if let Some(address) = self.metrics.address().filter(|now| Some(*now) != served) {
+            self.log.write(modules::BRIDGE, LogLevel::Info, || {
+                format!("metrics at http://{address}/metrics")
+            });
+        }
         // What is still wrong is not said again.
         for Complaint { level, text } in complaints.difference(&self.complaints) {
             self.log.write(modules::BRIDGE, *level, || text.clone());
@@ -111,12 +119,17 @@ impl Daemon {
     }
 
     fn statistics_interval(&mut self) -> Duration {
-        let replica = self.link.client().replica();
-        let root = replica.rows(root::TABLE).next();
-        let given = root.and_then(|root| root.get(root::OTHER_CONFIG).get("stats-update-interval"));
+        let given = self.other_config("stats-update-interval");
         let given = given.and_then(|text| text.parse().ok());
         given.map_or(STATISTICS_INTERVAL, |milliseconds| {
             Duration::from_millis(milliseconds).max(SHORTEST_INTERVAL)
         })
+    }
+
+    /// A value of `Open_vSwitch.other_config`.
+    fn other_config(&mut self, key: &str) -> Option<String> {
+        let replica = self.link.client().replica();
+        let root = replica.rows(root::TABLE).next()?;
+        root.get(root::OTHER_CONFIG).get(key).map(str::to_owned)
     }
 }
