@@ -149,3 +149,24 @@ fn stored_meters_are_told() {
     }
     switch.stop();
 }
+
+#[test]
+fn descriptions_of_many_ports_come_in_pieces() {
+    // More than one message of any version can hold.
+    let switch = Switch::with_ports(1_500, "");
+    for version in VERSIONS {
+        for command in ["show", "dump-ports-desc"] {
+            let told = switch.ok(version, &[command], &[]);
+            for port in 1..=1_500 {
+                let described = format!(" {port}(p{port}): addr:");
+                assert!(
+                    told.contains(&described),
+                    "{version}, {command}: {described}"
+                );
+            }
+        }
+        let told = switch.ok(version, &["dump-ports"], &[]);
+        assert_eq!(told.matches("rx pkts=").count(), 1_500, "{version}");
+    }
+    switch.stop();
+}

@@ -73,7 +73,13 @@ pub(super) fn put_features(version: Version, features: &Features, writer: &mut W
     });
     if version <= Version::V12 {
         for port in &features.ports {
+            let before = writer.len();
             put_desc(version, port, writer);
+            if writer.len() > usize::from(u16::MAX) {
+                // As Open vSwitch leaves them out; a request for descriptions gets them all.
+                writer.truncate(before);
+                break;
+            }
         }
     }
 }
