@@ -16,11 +16,8 @@ use anyhow::{Context, ensure};
 
 use crate::ci::succeeds;
 use crate::phases::Phases;
-use crate::tidy;
+use crate::tidy::{self, DBSP_MANIFEST as MANIFEST};
 use crate::workspace::Workspace;
-
-/// The path of its manifest from the root.
-pub const MANIFEST: &str = "extras/dbsp/Cargo.toml";
 
 /// Arguments of its test run; without optimization the engine takes minutes.
 pub(crate) const TEST_ARGUMENTS: [&str; 3] = ["--release", "--manifest-path", MANIFEST];

@@ -33,9 +33,11 @@ mod words;
 use std::fmt;
 
 use self::source::{Source, TextFile};
-use crate::dbsp;
 use crate::results;
 use crate::workspace::Workspace;
+
+/// The path from the root of the manifest of `extras/dbsp`.
+pub const DBSP_MANIFEST: &str = "extras/dbsp/Cargo.toml";
 
 /// Whether a finding makes the command fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -119,19 +121,19 @@ pub fn run(workspace: &Workspace) -> anyhow::Result<bool> {
 /// If a package is missing, or the files of the workspace cannot be read.
 pub fn run_on_dbsp(workspace: &Workspace) -> anyhow::Result<bool> {
     let texts = source::read_files(&workspace.root)?;
-    let other = workspace.load_other(dbsp::MANIFEST)?;
+    let other = workspace.load_other(DBSP_MANIFEST)?;
     let findings = dependencies::check(&other, &texts, &dependencies::DBSP);
     print(findings, texts.len())
 }
 
 /// Checks the licences of `extras/dbsp` if its packages are present; fetches nothing.
 fn check_packages_of_dbsp(workspace: &Workspace, texts: &[TextFile]) -> Vec<Finding> {
-    match workspace.load_other(dbsp::MANIFEST) {
+    match workspace.load_other(DBSP_MANIFEST) {
         Ok(other) => dependencies::check(&other, texts, &dependencies::DBSP),
         Err(_) => {
             let what = "the licences of its packages are not checked: they are not all here";
             let remedy = "`cargo xtask dbsp` fetches and checks them";
-            vec![Finding::warning(dbsp::MANIFEST, 1, what, remedy)]
+            vec![Finding::warning(DBSP_MANIFEST, 1, what, remedy)]
         }
     }
 }

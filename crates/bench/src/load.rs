@@ -29,9 +29,9 @@ use super::memory::resident_bytes;
 use super::spread::Spread;
 use thalweg_command::console::Console;
 use thalweg_command::failure::bad_input;
-use thalweg_command::input;
 use thalweg_command::number::{counted, number};
 use thalweg_command::workload::DEFAULT_SEED;
+use thalweg_command::{files, input};
 
 /// The command's arguments.
 #[derive(clap::Args, Debug)]
@@ -119,7 +119,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
 fn rules(arguments: &Arguments) -> Result<(String, String)> {
     if let Some(path) = &arguments.rules_file {
         let name = path.display().to_string();
-        return Ok((name, input::contents(path)?));
+        return Ok((name, files::contents(path)?));
     }
     let (name, profile) = match arguments.profile {
         Kind::Acl1 => ("acl1", Profile::Acl1),

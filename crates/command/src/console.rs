@@ -55,6 +55,19 @@ impl Console {
         Ok(())
     }
 
+    /// Prints a line that other programs may wait for: to standard error in JSON mode.
+    ///
+    /// # Errors
+    /// If standard output cannot be written.
+    pub fn announce(&self, text: &str) -> Result<()> {
+        if self.is_json {
+            // The work goes on whether or not this line is read.
+            let _ = writeln!(std::io::stderr().lock(), "{text}");
+            return Ok(());
+        }
+        self.print(text)
+    }
+
     /// Prints a headline for people, in bold on a terminal.
     ///
     /// # Errors

@@ -8,6 +8,7 @@
 pub mod allocator;
 pub mod console;
 pub mod failure;
+pub mod files;
 pub mod follow;
 pub mod input;
 pub mod interrupt;

@@ -12,7 +12,7 @@ use thalweg_p4::commands::{Command, CommandError, Reader};
 use thalweg_packet::Instant;
 
 use crate::failure::bad_input;
-use crate::input::contents_or;
+use crate::files::contents_or;
 
 /// Most faulty lines that are reported.
 const TOLD: usize = 20;

@@ -12,7 +12,7 @@ use thalweg_packet::PortId;
 use thalweg_pipeline::text::Parser;
 
 use crate::failure::bad_input;
-use crate::input;
+use crate::files;
 use crate::number;
 
 /// Names listed in a message; the rest are only counted.
@@ -85,7 +85,7 @@ impl PortNames {
     }
 
     fn add_file(&mut self, path: &Path) -> Result<()> {
-        let text = input::contents_or(path, "give the names of ports as text")?;
+        let text = files::contents_or(path, "give the names of ports as text")?;
         for (index, line) in text.lines().enumerate() {
             let said = line.split('#').next().unwrap_or_default().trim();
             let place = format!("{}:{}", path.display(), index + 1);

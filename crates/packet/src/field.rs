@@ -20,7 +20,7 @@
 
 use std::borrow::Cow;
 
-use crate::tunnel::TunnelPart;
+use crate::tunnel_part::TunnelPart;
 
 /// A field's index in its catalogue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -21,6 +21,7 @@ mod shapes;
 mod slot;
 pub mod standard;
 mod tunnel;
+mod tunnel_part;
 pub mod wire;
 
 pub use buffer::{HEADROOM_BYTES, Packet, PortId};
@@ -33,4 +34,5 @@ pub use pool::{BURST, PacketPool};
 pub use rewrite::Rewriter;
 pub use shapes::Shapes;
 pub use slot::Slot;
-pub use tunnel::{TUNNEL_OPTIONS, TunnelPart, TunnelValues};
+pub use tunnel::TunnelValues;
+pub use tunnel_part::{TUNNEL_OPTIONS, TunnelPart};

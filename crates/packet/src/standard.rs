@@ -18,7 +18,7 @@ use std::borrow::Cow;
 use crate::field::{
     FieldDescriptor, FieldId, HeaderId, Intrinsic, Location, Scalar, Source, Stage,
 };
-use crate::tunnel::{TUNNEL_OPTIONS, TunnelPart};
+use crate::tunnel_part::{TUNNEL_OPTIONS, TunnelPart};
 
 /// The headers that the standard parser looks for.
 pub mod header {

@@ -14,6 +14,8 @@ mod plane;
 mod switch;
 #[cfg(test)]
 mod tests;
+mod worker_state;
 
 pub use plane::{P4Burst, P4Clock, P4Forwarder, P4Plane, P4PlaneConfig};
-pub use switch::{P4Config, P4Switch, P4Totals, P4Waker};
+pub use switch::{P4Config, P4Switch, P4Waker};
+pub use worker_state::P4Totals;

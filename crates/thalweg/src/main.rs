@@ -20,6 +20,7 @@ mod p4;
 mod question;
 mod replay;
 mod run;
+mod signals;
 mod trace;
 
 use std::ffi::OsString;

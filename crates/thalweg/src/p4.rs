@@ -22,7 +22,7 @@ pub(crate) use trace::trace;
 
 use thalweg_command::console::Console;
 use thalweg_command::failure::bad_input;
-use thalweg_command::input;
+use thalweg_command::files;
 use thalweg_command::seed;
 
 /// Arguments for a P4 program instead of rules.
@@ -141,7 +141,7 @@ impl ProgramArguments {
 }
 
 fn read_program(path: &Path) -> Result<Program> {
-    let text = input::program(path)?;
+    let text = files::program(path)?;
     Program::from_json(&text).map_err(|error| bad_input(format!("{}: {error}", path.display())))
 }
 

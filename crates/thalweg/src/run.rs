@@ -19,10 +19,8 @@ mod ports;
 mod reload;
 mod report;
 mod rules;
-mod signals;
 mod v2p;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -36,12 +34,13 @@ use self::metrics::Metrics;
 use self::openflow::OpenFlow;
 use self::ports::Following;
 use self::report::{Done, Outcome};
-pub(crate) use self::signals::{Signal, catch};
 use thalweg_command::console::{Console, log};
 use thalweg_command::failure::bad_input;
 use thalweg_command::memory;
 use thalweg_command::number::counted;
 use thalweg_command::seed;
+
+use crate::signals::{self, Signal};
 
 /// The longest wait for an event.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -105,7 +104,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         counted(running.config.switch.workers, "worker"),
         running.config.seed()
     );
-    announce(console, &text)?;
+    console.announce(&text)?;
     loop {
         switch.poll(PATIENCE);
         running.no_controller += switch.take_packet_ins().len() as u64;
@@ -184,14 +183,4 @@ impl Running {
         let pipeline = switch.pipeline();
         pipeline.rule_count(pipeline.version())
     }
-}
-
-/// Prints a line that other programs may wait for.
-pub(crate) fn announce(console: &Console, text: &str) -> Result<()> {
-    if console.is_json() {
-        // The switch forwards whether or not this line is read.
-        let _ = writeln!(std::io::stderr().lock(), "{text}");
-        return Ok(());
-    }
-    console.print(text)
 }

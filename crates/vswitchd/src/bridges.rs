@@ -14,6 +14,7 @@
 //! 2. An interface has a device, or it has an error.
 
 mod allocate;
+mod complaint;
 mod device;
 mod follow;
 mod mirrors;
@@ -35,9 +36,10 @@ use thalweg_packet::wire::MacAddress;
 use thalweg_packet::{Instant, PortId};
 use thalweg_pipeline::{BridgeId, Mirrors, PortVlans};
 
+pub(crate) use complaint::Complaint;
 pub(crate) use device::{DeviceKind, Dummies};
 pub(crate) use report::Report;
-pub(crate) use wanted::{Complaint, LOCAL, STATIONS_MAX, WantedBridge, read};
+pub(crate) use wanted::{LOCAL, STATIONS_MAX, WantedBridge, read};
 
 use crate::trace::FrozenTraces;
 pub(crate) use tunnels::follow_options;

@@ -24,6 +24,7 @@ mod connection;
 mod listener;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -32,7 +33,6 @@ use tokio::sync::{oneshot, watch};
 
 use crate::control_socket::listener::SocketFile;
 use crate::log::Log;
-use crate::process::LoopWaker;
 use crate::unixctl::{ControlCommands, ControlRequest};
 use crate::vlog::{LogLevel, modules};
 
@@ -43,6 +43,9 @@ pub const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// What a command without an answer is answered with.
 const NO_ANSWER: &str = "the daemon ended before it carried out the command";
+
+/// Wakes the main loop: a command waits, or a signal came. Called on other threads.
+pub type LoopWaker = Arc<dyn Fn() + Send + Sync>;
 
 /// A listening control socket.
 #[derive(Debug)]

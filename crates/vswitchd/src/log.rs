@@ -13,8 +13,6 @@
 
 mod syslog;
 
-pub use syslog::SyslogMethod;
-
 use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::io::Write;

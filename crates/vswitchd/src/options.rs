@@ -12,6 +12,11 @@
 //! Where it departs from Open vSwitch: the log's host must be an IP address, with no name to look
 //! up; `--dummy-numa` must be numbers; `--version` has a line about Thalweg.
 
+mod syslog_method;
+
+pub use syslog_method::SyslogMethod;
+pub(crate) use syslog_method::udp_address;
+
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -20,7 +25,6 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::log::SyslogMethod;
 use crate::vlog::{LogIdentity, LogSettings, modules};
 
 /// The name under which the daemon's files and messages go.

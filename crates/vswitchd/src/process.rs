@@ -40,6 +40,8 @@ use std::sync::Arc;
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::setsid;
 
+pub use crate::control_socket::LoopWaker;
+
 use crate::control_socket::ControlSocket;
 use crate::log::{Log, os_text};
 use crate::options::{DaemonOptions, PROGRAM};
@@ -48,9 +50,6 @@ use crate::process::signals::{Ending, end_by, signal_text};
 use crate::process::stages::{ReadyPipe, Stage, Started, failure, leave_terminal, status_text};
 use crate::unixctl::ControlCommands;
 use crate::vlog::{LogLevel, modules};
-
-/// Wakes the main loop: a command waits, or a signal came. Called on other threads.
-pub type LoopWaker = Arc<dyn Fn() + Send + Sync>;
 
 /// What became of [`start`].
 #[derive(Debug)]

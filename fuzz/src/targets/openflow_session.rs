@@ -316,6 +316,15 @@ impl Target for Model {
         }
     }
 
+    fn check(&self, _version: Version, asked: &Change) -> Result<(), Refusal> {
+        match asked {
+            Change::Flow(asked) if asked.table == 254 => {
+                Err(refuse(ErrorCode::OFPBRC_EPERM, "the switch's own table"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn change(&mut self, transactions: Arc<[Transaction]>) -> Vec<Result<Outcome, Failure>> {
         assert!(!transactions.is_empty(), "something was asked for");
         transactions

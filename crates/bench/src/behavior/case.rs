@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use thalweg_command::failure::bad_input;
-use thalweg_command::input;
+use thalweg_command::files;
 use thalweg_p4::cache::behavior::BehaviorConfig;
 use thalweg_p4::commands::Reader;
 use thalweg_p4::state::Update;
@@ -71,7 +71,7 @@ fn find(folder: &Path, number: u32) -> Result<PathBuf> {
 
 fn load_one(path: PathBuf, name: String) -> Result<Case> {
     let wrong = |what: String| bad_input(format!("{}: {what}", path.display()));
-    let text = input::program(&path)?;
+    let text = files::program(&path)?;
     let program = Program::from_json(&text);
     let program = Arc::new(program.map_err(|error| wrong(error.to_string()))?);
     let entries = path.with_extension("cmds");

@@ -18,7 +18,7 @@ use thalweg_workload::{
 };
 
 use thalweg_command::failure::bad_input;
-use thalweg_command::input;
+use thalweg_command::{files, input};
 
 /// The rules of one table, as words of their layout.
 pub(crate) struct RuleSet {
@@ -44,7 +44,7 @@ impl RuleSet {
     /// If it is neither; gives the place of an error in a text.
     pub(crate) fn read(name: &str, table: Option<u8>, seed: u64) -> Result<RuleSet> {
         if Path::new(name).exists() {
-            let text = input::unpacked(Path::new(name))?;
+            let text = files::unpacked(Path::new(name))?;
             if is_classbench(&text) {
                 let filters = parse_filters(name, &text).map_err(bad_input)?;
                 return RuleSet::of_filters(name, filters);

@@ -21,7 +21,7 @@ use thalweg_p4::{IndexJob, Outbox, TargetOwner};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 
 use super::plane::{P4Burst, P4Forwarder};
-use super::switch::{Flags, P4Totals};
+use super::worker_state::{Flags, P4Totals};
 use crate::doorbell::Doorbell;
 use crate::ports::{Attached, Ports, Routes};
 use crate::sync::{JoinHandle, Receiver, Sender, spawn};

@@ -10,12 +10,12 @@ use std::sync::atomic::Ordering;
 
 use thalweg_control::Notices;
 use thalweg_io::{PortCounters, PortStatus};
-use thalweg_p4::cache::behavior::BehaviorCounts;
-use thalweg_p4::{CacheStatistics, Outbox};
+use thalweg_p4::Outbox;
 use thalweg_packet::{PacketPool, PortId};
 
 use super::duty::{P4Duty, Plugging};
 use super::plane::P4Forwarder;
+use super::worker_state::{Flags, P4Totals};
 use crate::doorbell::Doorbell;
 use crate::plugging::status_at_first;
 use crate::ports::{Attached, Routes, SwitchPort};
@@ -37,15 +37,6 @@ pub struct P4Config {
 #[derive(Clone, Debug)]
 pub struct P4Waker(Arc<Flags>);
 
-#[derive(Debug)]
-pub(super) struct Flags {
-    pub(super) doorbell: Doorbell,
-    pub(super) is_stopping: AtomicBool,
-    pub(super) is_finished: AtomicBool,
-    /// Ports whose interface was deleted, for the thread that attached them.
-    pub(super) gone: Mutex<Vec<PortId>>,
-}
-
 impl P4Waker {
     /// Creates the waker of a worker that is not started yet.
     ///
@@ -64,27 +55,6 @@ impl P4Waker {
     pub fn wake(&self) {
         self.0.doorbell.ring();
     }
-}
-
-/// Counters of a P4 switch.
-#[derive(Clone, Debug, Default)]
-pub struct P4Totals {
-    /// Packets that the program processed, including those from the controller.
-    pub packets: u64,
-    /// Packets from the controller.
-    pub from_controller: u64,
-    /// Packets for the controller.
-    pub to_controller: u64,
-    /// Dropped packets, by reason.
-    pub drops: BTreeMap<&'static str, u64>,
-    /// Counters of the cache of the program's traversals, if there is one.
-    pub traversals: Option<CacheStatistics>,
-    /// Counters of its behaviours, and how many are remembered, if they are.
-    pub behaviors: Option<(BehaviorCounts, usize)>,
-    /// Ports, in the order given; removed ones too, as gone.
-    pub ports: Vec<(PortId, PortStatus, PortCounters)>,
-    /// Ports added and removed.
-    pub plugs: PlugCounters,
 }
 
 /// A running P4 switch.

@@ -23,7 +23,7 @@ use toml::Spanned;
 use super::destination::Destination;
 use thalweg_command::console::Console;
 use thalweg_command::failure::bad_input;
-use thalweg_command::input::{contents_or, unpacked};
+use thalweg_command::files::{contents_or, unpacked};
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]

@@ -13,7 +13,7 @@ use super::destination::Destination;
 use super::profile;
 use thalweg_command::console::Console;
 use thalweg_command::failure::bad_input;
-use thalweg_command::input::unpacked;
+use thalweg_command::files::unpacked;
 use thalweg_command::number::{counted, number};
 use thalweg_command::workload::{DEFAULT_SEED, refused};
 

@@ -10,7 +10,7 @@ use thalweg_p4::behavior::transform::transform;
 
 use thalweg_command::console::Console;
 use thalweg_command::failure::bad_input;
-use thalweg_command::input::{self, program as program_text};
+use thalweg_command::files::{self, program as program_text};
 use thalweg_command::number::number;
 use thalweg_command::output;
 
@@ -122,7 +122,7 @@ pub(super) fn p4info_of(given: Option<&Path>, program: &Program) -> Result<P4Inf
         return Ok(thalweg_binding::derive(program));
     };
     let wrong = |what: String| bad_input(format!("{}: {what}", path.display()));
-    let bytes = input::bytes(path)?;
+    let bytes = files::bytes(path)?;
     thalweg_control::read(&bytes).map_err(|error| wrong(error.to_string()))
 }
 

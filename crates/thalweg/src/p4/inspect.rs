@@ -12,7 +12,7 @@ use thalweg_p4::{LoadError, Program};
 
 use thalweg_command::console::Console;
 use thalweg_command::failure::bad_input;
-use thalweg_command::input::program as program_text;
+use thalweg_command::files::program as program_text;
 use thalweg_command::output;
 
 /// The command's arguments.

@@ -23,10 +23,10 @@ use thalweg_p4::commands::Reader;
 
 use super::cache::p4info_of;
 use super::lines::Lines;
-use crate::run::{Signal, announce, catch};
+use crate::signals::{Signal, catch};
 use thalweg_command::console::{Console, warn};
 use thalweg_command::failure::bad_input;
-use thalweg_command::input::program as program_text;
+use thalweg_command::files::program as program_text;
 use thalweg_command::number::number;
 use thalweg_command::p4_entries::{Refused, write_entries};
 
@@ -130,7 +130,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         })?;
     }
     let text = format!("ready {} is kept on {}", path, arguments.connect);
-    announce(console, &text)?;
+    console.announce(&text)?;
     let input = input();
     let mut report = Report::default();
     loop {

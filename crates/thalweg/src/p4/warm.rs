@@ -22,7 +22,7 @@ use thalweg_packet::Instant;
 use crate::captures::Sources;
 use thalweg_command::console::Console;
 use thalweg_command::failure::bad_input;
-use thalweg_command::input::program as program_text;
+use thalweg_command::files::program as program_text;
 use thalweg_command::number::number;
 use thalweg_command::output;
 use thalweg_command::ports::PortNames;

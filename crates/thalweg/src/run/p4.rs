@@ -28,14 +28,13 @@ use thalweg_p4::{CacheConfig, Program, commands};
 use thalweg_packet::Instant;
 use thalweg_switch::{P4Config, P4Forwarder, P4Plane, P4PlaneConfig, P4Switch, P4Totals, P4Waker};
 
-use super::announce;
 use super::ports::{Following, open};
 use super::reload::reload_ports;
-use super::signals::{Caught, Signal};
 use crate::p4::CacheReport;
+use crate::signals::{Caught, Signal};
 use thalweg_command::console::{Console, log};
 use thalweg_command::failure::bad_input;
-use thalweg_command::input;
+use thalweg_command::files;
 use thalweg_command::number::counted;
 
 /// Time between checks of signals.
@@ -81,7 +80,7 @@ pub(super) fn execute(
         server.address(),
         config.seed()
     );
-    announce(console, &text)?;
+    console.announce(&text)?;
     let mut following = Following::start(None);
     loop {
         std::thread::sleep(PATIENCE);
@@ -159,7 +158,7 @@ fn device(
 
 /// Loads the program and the entries that the switch starts with.
 fn start_with(device: &mut Device<P4Plane>, files: &P4Program, now: Instant) -> Result<()> {
-    let text = input::program(&files.program)?;
+    let text = files::program(&files.program)?;
     let place = files.program.display();
     let refused = |what: String| bad_input(format!("{place}: {what}"));
     let own = || Program::from_json(&text).map_err(|error| refused(error.to_string()));
@@ -225,7 +224,7 @@ fn refused_one(verdicts: Verdicts) -> Refused {
 }
 
 fn read_info(path: &Path) -> Result<P4Info> {
-    let info = read(&input::bytes(path)?);
+    let info = read(&files::bytes(path)?);
     info.map_err(|error| bad_input(format!("{}: {error}", path.display())))
 }
 

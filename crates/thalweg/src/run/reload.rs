@@ -20,7 +20,7 @@ use thalweg_switch::{Switch, replacement};
 
 use super::ports::{Pluggable, Replugged, replug};
 use super::report::Done;
-use super::{MAX_CHANGES, Running, announce, rules, v2p};
+use super::{MAX_CHANGES, Running, rules, v2p};
 use thalweg_command::console::{Console, warn};
 use thalweg_command::failure::{bad_input, text_of};
 use thalweg_command::number::counted;
@@ -72,7 +72,7 @@ impl Running {
                     of_ports(ports)
                 );
                 // The switch forwards whether or not this line is read.
-                let _ = announce(console, &text);
+                let _ = console.announce(&text);
             }
             Err(error) => {
                 let what = format!("the rules stay as they were{}", of_ports(ports));

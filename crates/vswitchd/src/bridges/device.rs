@@ -8,12 +8,12 @@ use thalweg_io::{
     CaptureWriter, DummyEnd, DummyHandle, DummyPort, Port, PortConfig, PortKind, TracePort,
     TunnelDevice, TunnelHub, UnderlayPort, open,
 };
+use thalweg_ovsdb::Row;
 use thalweg_packet::PortId;
 use thalweg_packet::wire::MacAddress;
 use thalweg_switch::SwitchPort;
 use thalweg_tunnel::{TunnelPort, TunnelType};
 
-use super::follow::random_mac;
 use super::wanted::{LOCAL, WantedInterface};
 
 /// Of an interface's flags: an administrator set it up (netdevice(7)).
@@ -289,4 +289,21 @@ pub(super) fn tunnel_device(
 fn interface_fact<T: FromStr>(name: &str, fact: &str) -> Option<T> {
     let path = Path::new("/sys/class/net").join(name).join(fact);
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// An address of what has none: local, and as its row in the database, so that it stays when the
+/// daemon starts again.
+pub(super) fn random_mac(row: &Row) -> MacAddress {
+    let bytes = row.uuid.as_bytes();
+    let [a, b, c, d, e, f] = [0, 1, 2, 3, 4, 5].map(|index| bytes[index]);
+    MacAddress([a & 0xfc | 0x02, b, c, d, e, f & 0xf0])
+}
+
+/// An error about an interface; some texts name it already.
+pub(super) fn about(name: &str, error: String) -> String {
+    let prefix = format!("{name}: ");
+    match error.starts_with(&prefix) {
+        true => error,
+        false => prefix + &error,
+    }
 }

@@ -10,12 +10,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use thalweg_ovsdb::Row;
 use thalweg_packet::PortId;
 use thalweg_packet::wire::MacAddress;
 use thalweg_pipeline::{Change, Mirrors, Operation, PortVlans};
 use thalweg_switch::{PortDevice, PortIdentity, Switch, SwitchError};
 
+use super::device::{about, random_mac};
 use super::serve::tables;
 use super::tunnels::TunnelPlace;
 use super::wanted::{WantedBridge, WantedInterface};
@@ -406,15 +406,6 @@ impl Bridges {
     }
 }
 
-/// An error about an interface; some texts name it already.
-pub(super) fn about(name: &str, error: String) -> String {
-    let prefix = format!("{name}: ");
-    match error.starts_with(&prefix) {
-        true => error,
-        false => prefix + &error,
-    }
-}
-
 /// A port's name, address and device, for OpenFlow.
 fn identity(name: &str, kind: DeviceKind, address: Option<MacAddress>) -> PortIdentity {
     PortIdentity {
@@ -488,12 +479,4 @@ impl Interface {
             && self.wanted.kind == wanted.kind
             && captures(&self.wanted) == captures(wanted)
     }
-}
-
-/// An address of what has none: local, and as its row in the database, so that it stays when the
-/// daemon starts again.
-pub(super) fn random_mac(row: &Row) -> MacAddress {
-    let bytes = row.uuid.as_bytes();
-    let [a, b, c, d, e, f] = [0, 1, 2, 3, 4, 5].map(|index| bytes[index]);
-    MacAddress([a & 0xfc | 0x02, b, c, d, e, f & 0xf0])
 }

@@ -14,8 +14,7 @@ use thalweg_tunnel::{
 };
 
 use super::allocate::DatapathNumbers;
-use super::device::{Device, DeviceKind, tunnel_device};
-use super::follow::about;
+use super::device::{Device, DeviceKind, about, tunnel_device};
 use super::wanted::WantedInterface;
 use super::{Bridges, Interface};
 

@@ -3,7 +3,7 @@
 use thalweg_ovsdb::open_vswitch::{bridge, interface, port};
 use thalweg_ovsdb::{DatabaseReplica, Row};
 
-use super::wanted::Complaints;
+use super::complaint::Complaints;
 
 /// Names the settings of a bridge, its ports and their interfaces that have no effect.
 pub(super) fn complain(replica: &DatabaseReplica, row: &Row, complaints: &mut Complaints) {

@@ -15,6 +15,7 @@ use thalweg_packet::wire::MacAddress;
 
 use crate::vlog::LogLevel;
 
+use super::complaint::{Complaint, Complaints};
 use super::mirrors::{self, WantedMirror};
 use super::unsupported;
 
@@ -97,36 +98,6 @@ pub(crate) struct WantedInterface {
     pub(crate) mac: Option<MacAddress>,
     pub(crate) mtu: Option<u32>,
     pub(crate) options: BTreeMap<String, String>,
-}
-
-/// Something of the configuration that cannot be, to be logged.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Complaint {
-    pub(crate) level: LogLevel,
-    pub(crate) text: String,
-}
-
-impl Complaint {
-    /// A complaint about something that counts as not set.
-    pub(crate) fn warning(text: String) -> Complaint {
-        let level = LogLevel::Warning;
-        Complaint { level, text }
-    }
-}
-
-/// What could not be read.
-#[derive(Debug, Default)]
-pub(crate) struct Complaints(pub(crate) Vec<Complaint>);
-
-impl Complaints {
-    pub(super) fn add(&mut self, text: String) {
-        self.0.push(Complaint::warning(text));
-    }
-
-    fn add_error(&mut self, text: String) {
-        let level = LogLevel::Error;
-        self.0.push(Complaint { level, text });
-    }
 }
 
 /// Reads all bridges of the database. Sockets of controllers must be below `confined_to`, if

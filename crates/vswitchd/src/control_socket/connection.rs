@@ -12,9 +12,8 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::control_socket::{CONNECTIONS_MAX, LAST_ANSWERS, NO_ANSWER, PendingCommand};
+use crate::control_socket::{CONNECTIONS_MAX, LAST_ANSWERS, LoopWaker, NO_ANSWER, PendingCommand};
 use crate::log::{Log, LogLimit, os_text};
-use crate::process::LoopWaker;
 use crate::unixctl::{ControlCommands, ControlConnection};
 use crate::vlog::{LogLevel, modules};
 

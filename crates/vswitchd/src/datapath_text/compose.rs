@@ -15,12 +15,9 @@ use thalweg_packet::wire::IpProtocol;
 use thalweg_packet::{FieldId, PortId, standard as f};
 
 use super::attribute::{ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, is_arp, is_mpls, is_neighbor_discovery};
-use super::error::FrameArgumentError;
+use super::error::{FrameArgumentError, LONGEST_FRAME};
 use super::flow::{DatapathFlow, FieldBits};
 use super::parse::{DatapathPort, FlowReader};
-
-/// The longest frame that the parser of packets takes.
-pub(super) const LONGEST_FRAME: usize = 65_534;
 
 /// The shortest Ethernet frame, without its check sequence (IEEE 802.3 clause 4A.4.2).
 const SHORTEST_FRAME: usize = 60;

@@ -1,5 +1,8 @@
 //! Faults of a datapath flow's text, in the words of Open vSwitch where it has any.
 
+/// The longest frame that the parser of packets takes.
+pub(super) const LONGEST_FRAME: usize = 65_534;
+
 /// Why the text of a datapath flow was refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -46,7 +49,7 @@ pub enum FrameArgumentError {
     #[error("too small packet len")]
     TooSmall,
     /// Not a number, or more than a frame may have.
-    #[error("`{0}` is not a length of 60 to {most} bytes", most = super::compose::LONGEST_FRAME)]
+    #[error("`{0}` is not a length of 60 to {most} bytes", most = LONGEST_FRAME)]
     Length(Box<str>),
     /// The headers of the flow need more.
     #[error("a frame of {asked} bytes has no room for the flow's {needed} bytes of headers")]

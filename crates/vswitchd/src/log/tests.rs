@@ -3,6 +3,7 @@ use std::os::unix::net::UnixDatagram;
 use tempfile::TempDir;
 
 use super::*;
+use crate::options::SyslogMethod;
 
 fn folder() -> TempDir {
     tempfile::tempdir().expect("a folder")
