@@ -11,6 +11,8 @@ mod load;
 mod memory;
 mod openflow;
 mod picture;
+mod ports;
+mod private_switch;
 mod spread;
 mod update;
 mod vector_filter;
@@ -37,6 +39,9 @@ pub enum Command {
     Load(load::Arguments),
     /// The speed at which a switch follows an OpenFlow client, with Open vSwitch beside it
     Openflow(openflow::Arguments),
+    /// The time and memory that ports take in a switch that follows a database, with Open vSwitch
+    /// beside it
+    Ports(ports::Arguments),
     /// The time from a change of one rule to the last old answer, by maintainer and cache size
     Update(update::Arguments),
 }
@@ -53,6 +58,7 @@ pub fn execute(command: &Command, console: &Console) -> Result<()> {
         Command::Forward(arguments) => forward::execute(arguments, console),
         Command::Load(arguments) => load::execute(arguments, console),
         Command::Openflow(arguments) => openflow::execute(arguments, console),
+        Command::Ports(arguments) => ports::execute(arguments, console),
         Command::Update(arguments) => update::execute(arguments, console),
     }
 }

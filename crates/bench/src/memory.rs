@@ -1,4 +1,4 @@
-//! The memory of processes, as the system counts it.
+//! The memory and the time of processes, as the system counts them.
 
 use std::fs;
 
@@ -12,4 +12,19 @@ pub(crate) fn resident_bytes_of(process: &str) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
     let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)
+}
+
+/// Nanoseconds that the processors have spent on the threads of a process, except one;
+/// `None` where the system does not say.
+pub(crate) fn processor_ns_of(process: &str, except: Option<&str>) -> Option<u64> {
+    let mut sum = 0;
+    for thread in fs::read_dir(format!("/proc/{process}/task")).ok()? {
+        let thread = thread.ok()?;
+        if except.is_some_and(|except| thread.file_name() == except) {
+            continue;
+        }
+        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        sum += text.split_whitespace().next()?.parse::<u64>().ok()?;
+    }
+    Some(sum)
 }

@@ -32,7 +32,6 @@
 
 mod client;
 mod flows;
-mod open_vswitch;
 mod subject;
 
 use std::time::{Duration, Instant as Wall};
@@ -47,9 +46,9 @@ use thalweg_command::report::{Table, format_count};
 use thalweg_command::workload::DEFAULT_SEED;
 
 use self::client::Client;
-use self::open_vswitch::OpenVSwitch;
 use self::subject::{Subject, Thalweg, Traffic};
 use super::spread::Spread;
+use crate::private_switch::{PrivateSwitch, SwitchProgram};
 
 /// The command's arguments.
 #[derive(clap::Args, Debug)]
@@ -112,7 +111,9 @@ impl Kind {
     fn start(self, arguments: &Arguments) -> Result<Subject> {
         Ok(match self {
             Kind::Thalweg => Subject::Thalweg(Box::new(Thalweg::start(arguments.rules(), None)?)),
-            Kind::OpenVSwitch => Subject::OpenVSwitch(OpenVSwitch::start()?),
+            Kind::OpenVSwitch => {
+                Subject::OpenVSwitch(PrivateSwitch::start(SwitchProgram::open_vswitch())?)
+            }
         })
     }
 }

@@ -7,7 +7,8 @@
 //! Dummies may be joined by streams ([`DummyEnd`]): what one sends the other receives.
 //!
 //! 1. The queue holds at most [`CAPACITY`] packets; injecting more is refused.
-//! 2. While packets wait, the descriptor is ready.
+//! 2. While packets wait, the descriptor is ready. `is_rung` says whether it may be, so that a look
+//!    at a port without packets needs no system call.
 
 mod streams;
 
@@ -42,8 +43,20 @@ pub fn dummy_counts(counters: &PortCounters) -> [(&'static str, u64); 6] {
 #[derive(Debug)]
 struct Queue {
     waiting: VecDeque<Box<[u8]>>,
+    /// Whether the event was written since it was read.
+    is_rung: bool,
     is_up: bool,
     streams: Option<Streams>,
+}
+
+impl Queue {
+    /// Makes the descriptor ready.
+    fn ring(&mut self, event: &OwnedFd) {
+        if !std::mem::replace(&mut self.is_rung, true) {
+            // It fails only if the event was not read for 2^64 writes.
+            let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -111,6 +124,7 @@ impl DummyPort {
         let shared = Arc::new(Shared {
             queue: Mutex::new(Queue {
                 waiting: VecDeque::new(),
+                is_rung: false,
                 is_up: true,
                 streams,
             }),
@@ -134,9 +148,7 @@ impl DummyHandle {
             return false;
         }
         queue.waiting.push_back(bytes.into());
-        drop(queue);
-        // It only fails after 2^64 packets without a read.
-        let _ = rustix::io::write(&self.0.event, &1_u64.to_ne_bytes());
+        queue.ring(&self.0.event);
         true
     }
 
@@ -173,7 +185,7 @@ impl Port for DummyPort {
             && streams.receive(&mut queue.waiting, CAPACITY)
         {
             // Invariant 2: more may have come than fits into the burst.
-            let _ = rustix::io::write(&self.shared.event, &1_u64.to_ne_bytes());
+            queue.ring(&self.shared.event);
         }
         let wanted = BURST.min(queue.waiting.len());
         let first = burst.len();
@@ -186,7 +198,7 @@ impl Port for DummyPort {
             packet.set_received(self.number, now);
             self.counters.add_received(packet.len());
         }
-        if queue.waiting.is_empty() {
+        if queue.waiting.is_empty() && std::mem::take(&mut queue.is_rung) {
             // Invariant 2: the reset is under the lock.
             let _ = rustix::io::read(&self.shared.event, &mut [0; 8]);
         }

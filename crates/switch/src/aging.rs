@@ -15,7 +15,7 @@
 
 mod fullest;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
 
@@ -243,16 +243,16 @@ impl Aging {
         self.forget_all(learned)
     }
 
-    /// Forgets the stations behind a port that is gone, fixed ones too.
-    pub(crate) fn forget_port(&mut self, port: PortId) -> Vec<MacMove> {
-        let behind = self.behind(port);
+    /// Forgets the stations behind ports that are gone, fixed ones too.
+    pub(crate) fn forget_ports(&mut self, ports: &BTreeSet<PortId>) -> Vec<MacMove> {
+        let behind = self.behind(ports);
         self.forget_all(behind)
     }
 
-    /// Forgets, in other bridges, the stations that are also behind a port.
-    pub(crate) fn forget_elsewhere(&mut self, port: PortId) -> Vec<MacMove> {
+    /// Forgets, in other bridges, the stations that are also behind one of these ports.
+    pub(crate) fn forget_elsewhere(&mut self, ports: &BTreeSet<PortId>) -> Vec<MacMove> {
         let bridges: Vec<BridgeId> = self.bridges.keys().copied().collect();
-        let behind = self.behind(port);
+        let behind = self.behind(ports);
         let elsewhere = behind.into_iter().flat_map(|station| {
             let others = bridges
                 .iter()
@@ -354,8 +354,9 @@ impl Aging {
         stations.filter_map(|station| self.leave(station)).collect()
     }
 
-    fn behind(&self, port: PortId) -> Vec<Station> {
-        let seen = self.seen.iter().filter(|(_, known)| known.port == port);
+    fn behind(&self, ports: &BTreeSet<PortId>) -> Vec<Station> {
+        let seen = self.seen.iter();
+        let seen = seen.filter(|(_, known)| ports.contains(&known.port));
         seen.map(|(station, _)| *station).collect()
     }
 

@@ -234,7 +234,7 @@ impl Engine {
 
     /// Removes a port, and forgets the stations behind it.
     pub fn remove_port(&mut self, port: PortId, now: Instant) {
-        let change = self.upkeep.port_gone(port);
+        let change = self.upkeep.ports_gone(&[port].into());
         self.apply(&change, now)
             .expect("a port can always be removed");
     }

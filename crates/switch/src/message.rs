@@ -47,10 +47,10 @@ pub(crate) enum Command {
     Megaflows(usize),
     /// Report whether these rules were used after these times.
     Uses(Arc<Vec<(RuleId, Instant)>>),
-    /// Take over a port, at this place.
-    Attach(usize, Box<Attached>),
-    /// Hand back the port at this place.
-    Detach(usize),
+    /// Take over ports, each at its place.
+    Attach(Vec<(usize, Attached)>),
+    /// Hand back the ports at these places.
+    Detach(Vec<usize>),
     /// Send by these routes from now on.
     Route(Arc<Routes>),
     /// Install a training of its caches.
@@ -81,8 +81,8 @@ pub(crate) enum Answer {
     Settled(Settled),
     /// The command is done.
     Done,
-    /// The port handed back.
-    Detached(Box<Attached>),
+    /// The ports handed back.
+    Detached(Vec<Attached>),
     /// All its counts.
     Report(Box<Report>),
     /// The requested counts.

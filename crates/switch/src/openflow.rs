@@ -82,7 +82,7 @@ impl Switch {
         // Ports that are there already are no news.
         let ports = statistics::port_descriptions(self, numbers);
         if let Some(desk) = self.desks.get_mut(bridge) {
-            desk.note_ports(ports);
+            desk.note_ports(ports, usize::MAX);
         }
         plane
     }

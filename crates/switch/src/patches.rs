@@ -71,7 +71,7 @@ impl Switch {
             return false;
         };
         self.moves.retain(|moved| moved.port != Some(port));
-        let gone = self.upkeep.port_gone(port);
+        let gone = self.upkeep.ports_gone(&[port].into());
         self.follow_patches(peer.into_iter(), gone.operations);
         self.shared.pipeline.write().reset_patch_counters(port);
         true

@@ -5,6 +5,7 @@
 //!           a change tells the pipeline whether it is up     -- from then on packets go there
 //!   detach: a change takes it out of the pipeline            -- from then on no packet goes there
 //!           every worker forgets the way; what was left for it is sent; its worker hands it out
+//!   many ports at once: the same steps, each once for all
 //! ```
 //!
 //! A port whose interface was deleted is detached automatically: it will not carry packets
@@ -16,12 +17,12 @@
 //! 2. The counts of a removed port stay in the totals, under its number.
 //! 3. A port is closed on the control side: no worker waits for the kernel.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use thalweg_io::{BURST, Port, PortCounters, PortStatus};
 use thalweg_packet::PortId;
-use thalweg_pipeline::{BridgeId, Change, Operation, Selector};
+use thalweg_pipeline::{BridgeId, Change, MacMove, Operation, Selector};
 
 use crate::message::{Answer, Command};
 use crate::ports::{Attached, Route, SwitchPort};
@@ -65,57 +66,94 @@ impl Switch {
     /// # Errors
     /// If a port with this number exists.
     pub fn attach(&mut self, port: SwitchPort) -> Result<(), SwitchError> {
-        let SwitchPort {
-            number,
-            mut port,
-            is_source,
-        } = port;
-        if self.has_port(number) {
-            return Err(SwitchError::DuplicatePort { number });
+        self.attach_all(vec![port])
+    }
+
+    /// Adds ports in one change.
+    ///
+    /// # Errors
+    /// If a port with one of the numbers exists, or two have the same. None is added then.
+    pub fn attach_all(&mut self, ports: Vec<SwitchPort>) -> Result<(), SwitchError> {
+        let mut numbers = BTreeSet::new();
+        for number in ports.iter().map(|port| port.number) {
+            if self.has_port(number) || !numbers.insert(number) {
+                return Err(SwitchError::DuplicatePort { number });
+            }
         }
-        let workers = self.handles.len();
-        let vacancy = self.routes.vacancy(workers);
+        if ports.is_empty() {
+            return Ok(());
+        }
         self.settle();
+        let workers = self.handles.len();
+        let vacancies = self.routes.vacancies(workers, ports.len());
+        let mut arrivals: Vec<Vec<(usize, Attached)>> = (0..workers).map(|_| Vec::new()).collect();
+        let mut announced = Change::default();
+        let mut routes = Vec::new();
+        let mut sources = Vec::new();
+        for (port, vacancy) in ports.into_iter().zip(vacancies) {
+            let (number, is_source) = (port.number, port.is_source);
+            let (attached, operation) = self.prepare(port);
+            let route = Route {
+                attachment: attached.attachment,
+                ..vacancy
+            };
+            sources.extend(is_source.then_some(number));
+            announced.operations.push(operation);
+            routes.push((number, route));
+            arrivals[route.worker].push((route.place, attached));
+        }
+        for (worker, arrivals) in arrivals.into_iter().enumerate() {
+            if !arrivals.is_empty() {
+                self.tell(worker, Command::Attach(arrivals));
+                self.next_answer();
+            }
+        }
+        self.set_routes(self.routes.with(&routes));
+        self.apply_own(&announced, &[]);
+        self.has_sources |= !sources.is_empty();
+        self.open_sources.extend(sources);
+        self.plugs.counters.attached += routes.len() as u64;
+        Ok(())
+    }
+
+    /// Makes a port ready for its worker; also returns what tells the pipeline of it.
+    fn prepare(&mut self, port: SwitchPort) -> (Attached, Operation) {
+        let SwitchPort {
+            number, mut port, ..
+        } = port;
         self.plugs.attachments += 1;
-        let attachment = self.plugs.attachments;
         let status = status_at_first(&mut *port);
         let attached = Attached {
-            attachment,
+            attachment: self.plugs.attachments,
             ..Attached::new(number, self.settings.wrap(number, port), status)
         };
-        let settings = (self.settings.is_down(number), self.settings.floods(number));
-        let announced = Change::one(announcement(&attached, settings));
         self.links.insert(number, status);
-        let route = Route {
-            attachment,
-            ..vacancy
-        };
-        self.tell(
-            route.worker,
-            Command::Attach(route.place, Box::new(attached)),
-        );
-        self.next_answer();
-        self.set_routes(self.routes.with(number, route));
-        self.apply_own(&announced, &[]);
-        if is_source {
-            self.has_sources = true;
-            self.open_sources.push(number);
-        }
-        self.plugs.counters.attached += 1;
-        Ok(())
+        let settings = (self.settings.is_down(number), self.settings.floods(number));
+        let operation = announcement(&attached, settings);
+        (attached, operation)
     }
 
     /// Removes a port; returns whether it existed. It is closed when this returns.
     pub fn detach(&mut self, number: PortId) -> bool {
-        if self.routes.find(number).is_none() {
-            return false;
+        self.detach_all(&[number].into()) > 0
+    }
+
+    /// Removes those of the ports that exist, in one change; returns how many. They are closed
+    /// when this returns.
+    pub fn detach_all(&mut self, numbers: &BTreeSet<PortId>) -> usize {
+        let present = numbers.iter().copied();
+        let present = present.filter(|number| self.routes.find(*number).is_some());
+        let present: BTreeSet<PortId> = present.collect();
+        if present.is_empty() {
+            return 0;
         }
-        // A station learned behind it later would never be forgotten.
-        self.moves.retain(|moved| moved.port != Some(number));
-        let gone = self.upkeep.port_gone(number);
+        // A station learned behind one later would never be forgotten.
+        let is_behind = |moved: &MacMove| moved.port.is_some_and(|port| present.contains(&port));
+        self.moves.retain(|moved| !is_behind(moved));
+        let gone = self.upkeep.ports_gone(&present);
         self.apply_own(&gone, &[]);
-        self.unplug(&[number]);
-        true
+        self.unplug(&present);
+        present.len()
     }
 
     /// Removes all that a bridge has in one change: rules, groups, ports, stations and
@@ -128,7 +166,7 @@ impl Switch {
         let pipeline = self.pipeline();
         let removal = pipeline.removal_of(bridge);
         let ports = pipeline.ports_of(bridge, pipeline.version());
-        let ports: Vec<PortId> = ports.map(|(port, _)| port).collect();
+        let ports: BTreeSet<PortId> = ports.map(|(port, _)| port).collect();
         drop(pipeline);
         self.apply_own(&removal, &[]);
         self.unplug(&ports);
@@ -156,23 +194,32 @@ impl Switch {
     }
 
     /// Closes the devices of ports that the pipeline has no more.
-    fn unplug(&mut self, numbers: &[PortId]) {
+    fn unplug(&mut self, numbers: &BTreeSet<PortId>) {
         self.settle();
-        let routes = numbers
-            .iter()
-            .filter_map(|number| Some((*number, self.routes.find(*number)?)));
-        let routes: Vec<(PortId, Route)> = routes.collect();
+        let mut places: Vec<Vec<usize>> = vec![Vec::new(); self.handles.len()];
+        for number in numbers {
+            if let Some(route) = self.routes.find(*number) {
+                places[route.worker].push(route.place);
+                self.links.remove(number);
+            }
+        }
+        self.open_sources.retain(|open| !numbers.contains(open));
         self.set_routes(self.routes.without(numbers));
         self.drain_exchanges(); // Invariant 1.
-        for (number, route) in routes {
-            self.open_sources.retain(|open| *open != number);
-            self.links.remove(&number);
-            self.tell(route.worker, Command::Detach(route.place));
-            if let Answer::Detached(port) = self.next_answer() {
-                let counters = port.port.counters();
-                self.plugs.former.entry(number).or_default().add(&counters);
+        for (worker, places) in places.into_iter().enumerate() {
+            if places.is_empty() {
+                continue;
             }
-            self.plugs.counters.detached += 1;
+            self.tell(worker, Command::Detach(places));
+            let Answer::Detached(ports) = self.next_answer() else {
+                continue;
+            };
+            for port in ports {
+                let counters = port.port.counters();
+                let former = self.plugs.former.entry(port.number).or_default();
+                former.add(&counters);
+                self.plugs.counters.detached += 1;
+            }
         }
     }
 

@@ -283,43 +283,43 @@ impl Routes {
         found.ok().map(|index| self.by_number[index].1)
     }
 
-    /// A place for one more port, at the worker with the fewest.
-    pub(crate) fn vacancy(&self, workers: usize) -> Route {
+    /// Places for `count` more ports, each at the worker with the fewest by then.
+    pub(crate) fn vacancies(&self, workers: usize, count: usize) -> Vec<Route> {
         let mut counts = vec![0; workers];
         for (_, route) in &self.by_number {
             counts[route.worker] += 1;
         }
-        let fewest = (0..workers).min_by_key(|worker| counts[*worker]);
-        let worker = fewest.expect("a switch has a worker");
-        // One place more than there are ports has room for one more.
-        let mut is_taken = vec![false; counts[worker] + 1];
+        let mut taken: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); workers];
         for (_, route) in &self.by_number {
-            if route.worker == worker && route.place < is_taken.len() {
-                is_taken[route.place] = true;
+            taken[route.worker].insert(route.place);
+        }
+        let free = |taken: BTreeSet<usize>| (0..).filter(move |place| !taken.contains(place));
+        let mut free: Vec<_> = taken.into_iter().map(free).collect();
+        let vacancies = (0..count).map(|_| {
+            let fewest = (0..workers).min_by_key(|worker| counts[*worker]);
+            let worker = fewest.expect("a switch has a worker");
+            counts[worker] += 1;
+            let place = free[worker].next();
+            Route {
+                worker,
+                place: place.expect("places do not end"),
+                attachment: 0,
             }
-        }
-        let place = is_taken.iter().position(|is_taken| !is_taken);
-        let place = place.expect("there are fewer ports than places");
-        Route {
-            worker,
-            place,
-            attachment: 0,
-        }
+        });
+        vacancies.collect()
     }
 
-    /// The same routes with one more port.
-    pub(crate) fn with(&self, number: PortId, route: Route) -> Routes {
-        let mut routes = self.without(&[number]);
-        let index = routes
-            .by_number
-            .partition_point(|(known, _)| *known < number);
-        routes.by_number.insert(index, (number, route));
+    /// The same routes with more ports.
+    pub(crate) fn with(&self, others: &[(PortId, Route)]) -> Routes {
+        let gone: BTreeSet<PortId> = others.iter().map(|(number, _)| *number).collect();
+        let mut routes = self.without(&gone);
+        routes.by_number.extend_from_slice(others);
+        routes.by_number.sort_unstable_by_key(|(number, _)| *number);
         routes
     }
 
     /// The same routes without some ports.
-    pub(crate) fn without(&self, numbers: &[PortId]) -> Routes {
-        let gone: BTreeSet<PortId> = numbers.iter().copied().collect();
+    pub(crate) fn without(&self, gone: &BTreeSet<PortId>) -> Routes {
         let others = self
             .by_number
             .iter()
@@ -351,16 +351,17 @@ mod tests {
     }
 
     #[test]
-    fn a_new_port_takes_a_free_place_where_there_are_fewest() {
+    fn new_ports_take_free_places_where_there_are_fewest() {
         let routes = Routes::new(&[PortId(7), PortId(3), PortId(9)], 2);
-        let vacancy = |routes: &Routes| {
-            let Route { worker, place, .. } = routes.vacancy(2);
-            (worker, place)
+        let places = |routes: &Routes, count| -> Vec<(usize, usize)> {
+            let vacancies = routes.vacancies(2, count).into_iter();
+            vacancies.map(|route| (route.worker, route.place)).collect()
         };
-        assert_eq!(vacancy(&routes), (1, 1));
-        let without = routes.without(&[PortId(7), PortId(1)]);
-        assert_eq!(vacancy(&without), (0, 0));
-        let again = without.with(PortId(8), without.vacancy(2));
+        assert_eq!(places(&routes, 1), [(1, 1)]);
+        assert_eq!(places(&routes, 4), [(1, 1), (0, 2), (1, 2), (0, 3)]);
+        let without = routes.without(&[PortId(7), PortId(1)].into());
+        assert_eq!(places(&without, 3), [(0, 0), (1, 1), (0, 2)]);
+        let again = without.with(&[(PortId(8), without.vacancies(2, 1)[0])]);
         assert_eq!(again.find(PortId(8)), routes.find(PortId(7)));
         assert_eq!(again.find(PortId(7)), None);
         assert_eq!(again.find(PortId(9)), routes.find(PortId(9)));

@@ -406,13 +406,17 @@ impl RuleDuty {
                 self.answer(Answer::Counted(ledger));
             }
             Command::Set(setting) => self.set(setting),
-            Command::Attach(place, port) => {
-                ports.attach(place, *port);
+            Command::Attach(arrivals) => {
+                for (place, port) in arrivals {
+                    ports.attach(place, port);
+                }
                 self.answer(Answer::Done);
             }
-            Command::Detach(place) => {
-                let port = ports.vacate(place, &mut self.outbox.pool);
-                self.answer(Answer::Detached(Box::new(port)));
+            Command::Detach(places) => {
+                let pool = &mut self.outbox.pool;
+                let leaving = places.into_iter().map(|place| ports.vacate(place, pool));
+                let leaving = leaving.collect();
+                self.answer(Answer::Detached(leaving));
             }
             Command::Route(routes) => {
                 self.routes = routes;

@@ -1,5 +1,6 @@
 //! What `normal` has learned: stations, where they are, and how long they have been silent.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use thalweg_packet::PortId;
@@ -101,18 +102,18 @@ impl Switch {
         self.move_stations(moves);
     }
 
-    /// Forgets the stations behind a port.
-    pub fn forget_stations_behind(&mut self, port: PortId) {
+    /// Forgets the stations behind ports.
+    pub fn forget_stations_behind(&mut self, ports: &BTreeSet<PortId>) {
         self.learn_now();
-        let moves = self.upkeep.aging().forget_port(port);
+        let moves = self.upkeep.aging().forget_ports(ports);
         self.move_stations(moves);
     }
 
-    /// Forgets, in the other bridges, the stations that are behind a port: where it went they
+    /// Forgets, in the other bridges, the stations that are behind ports: where those went they
     /// may be reached by another way.
-    pub fn forget_stations_elsewhere(&mut self, port: PortId) {
+    pub fn forget_stations_elsewhere(&mut self, ports: &BTreeSet<PortId>) {
         self.learn_now();
-        let moves = self.upkeep.aging().forget_elsewhere(port);
+        let moves = self.upkeep.aging().forget_elsewhere(ports);
         self.move_stations(moves);
     }
 
@@ -198,9 +199,9 @@ mod tests {
         switch.poll(Duration::ZERO);
         assert_eq!(switch.stations(bridge), []);
         forward(&mut switch);
-        switch.forget_stations_behind(PortId(2));
+        switch.forget_stations_behind(&[PortId(2)].into());
         assert_eq!(switch.stations(bridge).len(), 1, "it is behind port 1");
-        switch.forget_stations_behind(PortId(1));
+        switch.forget_stations_behind(&[PortId(1)].into());
         assert_eq!(switch.stations(bridge), []);
         switch.flush_caches();
         forward(&mut switch);

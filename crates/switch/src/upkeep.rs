@@ -10,6 +10,8 @@
 //! 2. Uncollected reports do not grow without bound: those beyond [`MAX_REMOVALS`] are counted
 //!    and dropped.
 
+use std::collections::BTreeSet;
+
 use thalweg_packet::{Instant, PortId};
 use thalweg_pipeline::{
     BridgeId, Change, Delta, MacMove, Operation, Pipeline, PortState, RuleId, Selector, Station,
@@ -85,11 +87,12 @@ impl Upkeep {
         (!silent.is_empty()).then(|| Change::one(Operation::MoveMacs(silent)))
     }
 
-    /// The change that removes a port, and the stations behind it.
-    pub(crate) fn port_gone(&mut self, port: PortId) -> Change {
-        let moves = Operation::MoveMacs(self.aging.forget_port(port));
+    /// The change that removes ports, and the stations behind them.
+    pub(crate) fn ports_gone(&mut self, ports: &BTreeSet<PortId>) -> Change {
+        let moves = Operation::MoveMacs(self.aging.forget_ports(ports));
+        let deletions = ports.iter().map(|port| Operation::DeletePort(*port));
         Change {
-            operations: vec![Operation::DeletePort(port), moves],
+            operations: deletions.chain([moves]).collect(),
         }
     }
 

@@ -742,3 +742,24 @@ fn conntrack_refuses_sizes_that_make_no_sense() {
         scene.refuses(&["bench", "conntrack", option, value], &[option]);
     }
 }
+
+#[test]
+fn ports_have_rows_of_both_switches() {
+    let report = Scene::new().json(&["bench", "ports", "--ports", "30", "--samples", "1"]);
+    assert!(report["open_vswitch"].is_string(), "{report}");
+    let rows = report["rows"].as_array().expect("rows");
+    for switch in ["Thalweg", "Open vSwitch"] {
+        for what in [
+            "added",
+            "added, processor time",
+            "memory of a port",
+            "removed",
+        ] {
+            let mut of_both = rows.iter();
+            let row = of_both.find(|row| row["switch"] == switch && row["what"] == what);
+            let row = row.unwrap_or_else(|| panic!("{switch}: {what}"));
+            assert_eq!(row["ports"], 30);
+            assert!(row["value"]["median"].as_f64() >= Some(0.0), "{row}");
+        }
+    }
+}

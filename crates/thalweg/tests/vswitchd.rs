@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -109,6 +110,17 @@ impl Daemon {
             }
         }
         shown
+    }
+
+    /// Bytes of memory that the daemon uses now.
+    fn resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.daemon.id()));
+        let status = status.expect("it runs");
+        let mut lines = status.lines();
+        let line = lines.find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        let kilobytes: u64 = kilobytes.expect("its memory").parse().expect("a number");
+        kilobytes * 1_024
     }
 
     fn stop(mut self) {
@@ -504,5 +516,64 @@ fn prometheus_reads_what_the_daemon_counts() {
     }
     daemon.vsctl("remove Open_vSwitch . other_config thalweg-metrics");
     assert!(std::net::TcpStream::connect(address).is_err());
+    daemon.stop();
+}
+
+/// Rounds of the test below, unless [`CHURN_SECONDS`] asks for more.
+const CHURN_ROUNDS: usize = 240;
+/// In the environment: for how long ports come and go.
+const CHURN_SECONDS: &str = "THALWEG_CHURN_SECONDS";
+/// Least growth that counts: what an allocator may keep.
+const CHURN_SLACK: u64 = 4 << 20;
+
+/// Ports, rules and stations come and go with traffic; what a round leaves behind would add up.
+/// With `THALWEG_CHURN_SECONDS=3600` for an hour.
+#[test]
+fn ports_that_come_and_go_leave_memory_as_it_was() {
+    let asked = std::env::var(CHURN_SECONDS).ok();
+    let asked = asked.map(|text| text.parse().expect("a number of seconds"));
+    let least = Duration::from_secs(asked.unwrap_or(0));
+    let daemon = Daemon::start();
+    daemon.vsctl(BRIDGE);
+    daemon.ok("ovs-ofctl", "add-flow br0 actions=normal");
+    let mut random = Pcg64Mcg::seed_from_u64(7);
+    let mut present: BTreeSet<u32> = BTreeSet::new();
+    let start = Instant::now();
+    let mut resident = Vec::new();
+    while resident.len() < CHURN_ROUNDS || start.elapsed() < least {
+        let mut words = Vec::new();
+        for _ in 0..random.random_range(1..40) {
+            let number = random.random_range(1..200);
+            let name = format!("p{number}");
+            words.push(match present.remove(&number) {
+                true => format!("del-port br0 {name}"),
+                false => {
+                    present.insert(number);
+                    let tag = random.random_range(1..3);
+                    format!("{} -- set Port {name} tag={tag}", dummy("br0", &name, ""))
+                }
+            });
+        }
+        daemon.vsctl(&words.join(" -- "));
+        for number in present.iter().step_by(16) {
+            let last: u8 = random.random();
+            let packet = format!(
+                "netdev-dummy/receive p{number} in_port({number}),eth(src=50:54:00:00:01:{last:02x},\
+                 dst=ff:ff:ff:ff:ff:ff),eth_type(0x1234)"
+            );
+            daemon.ok("ovs-appctl", &packet);
+        }
+        resident.push(daemon.resident_bytes());
+    }
+    let shown = daemon.shown();
+    assert_eq!(shown["br0"].len(), 1 + present.len());
+    // The first quarter warms up.
+    let quarter = resident.len() / 4;
+    let most = |rounds: &[u64]| rounds.iter().copied().max().unwrap_or(0);
+    let before = most(&resident[quarter..2 * quarter]);
+    let after = most(&resident[3 * quarter..]);
+    println!("{} rounds: {before} bytes, then {after}", resident.len());
+    let allowed = before + CHURN_SLACK;
+    assert!(after <= allowed, "{before} bytes became {after}");
     daemon.stop();
 }

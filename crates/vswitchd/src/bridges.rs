@@ -44,7 +44,7 @@ pub(crate) use wanted::{LOCAL, STATIONS_MAX, WantedBridge, read};
 use crate::trace::FrozenTraces;
 pub(crate) use tunnels::follow_options;
 
-use allocate::DatapathNumbers;
+use allocate::{DatapathNumbers, PortNumbers};
 use device::{Device, Devices};
 use wanted::{WantedInterface, WantedOpenFlow};
 
@@ -63,8 +63,8 @@ pub(crate) struct Bridge {
     /// Its mirrors, as far as the switch was told.
     mirrors: Mirrors,
     pub(crate) interfaces: BTreeMap<String, Interface>,
-    /// The last number that was given to a port without one.
-    last_number: u16,
+    /// The numbers of its ports.
+    numbers: PortNumbers,
     /// What the server was started with.
     openflow: WantedOpenFlow,
     pub(crate) server: Option<OpenFlowServer>,

@@ -1,6 +1,5 @@
 //! The switches that are measured: Thalweg in this process, and Open vSwitch beside it.
 
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,9 +15,9 @@ use thalweg_pipeline::{BridgeId, Change, text};
 use thalweg_switch::{Interrupter, OpenFlowIdentity, Switch, SwitchConfig, SwitchPort};
 use thalweg_workload::{Flow, MicroCase};
 
-use super::open_vswitch::OpenVSwitch;
 use crate::forward::bench::READS_FIVE_TUPLE;
-use crate::memory::resident_bytes;
+use crate::memory::{processor_ns_of, resident_bytes};
+use crate::private_switch::PrivateSwitch;
 
 /// How long the caches may take to fill.
 const FILLING_MAX: Duration = Duration::from_secs(120);
@@ -28,7 +27,7 @@ const POLL: Duration = Duration::from_millis(50);
 /// A switch that is measured.
 pub(super) enum Subject {
     Thalweg(Box<Thalweg>),
-    OpenVSwitch(OpenVSwitch),
+    OpenVSwitch(PrivateSwitch),
 }
 
 impl Subject {
@@ -60,25 +59,10 @@ impl Subject {
     /// process's first thread.
     pub(super) fn processor_ns(&self) -> Option<u64> {
         match self {
-            Subject::Thalweg(_) => processor_ns("self", Some(&std::process::id().to_string())),
-            Subject::OpenVSwitch(peer) => processor_ns(&peer.process()?, None),
+            Subject::Thalweg(_) => processor_ns_of("self", Some(&std::process::id().to_string())),
+            Subject::OpenVSwitch(peer) => peer.processor_ns(),
         }
     }
-}
-
-/// Nanoseconds that the processors have spent on the threads of a process, except one;
-/// `None` where the system does not say.
-fn processor_ns(process: &str, except: Option<&str>) -> Option<u64> {
-    let mut sum = 0;
-    for thread in fs::read_dir(format!("/proc/{process}/task")).ok()? {
-        let thread = thread.ok()?;
-        if except.is_some_and(|except| thread.file_name() == except) {
-            continue;
-        }
-        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        sum += text.split_whitespace().next()?.parse::<u64>().ok()?;
-    }
-    Some(sum)
 }
 
 /// The flows that are forwarded meanwhile.

@@ -96,7 +96,7 @@ fn fixed_stations_stay_where_they_are() {
     assert_eq!(aging.release(station(2)), None);
     assert_eq!(aging.release(station(1)), Some(forgotten(1)));
     assert_eq!(aging.totals(BridgeId(0)).fixed, 1);
-    assert_eq!(aging.forget_port(PortId(1)), [forgotten(3)]);
+    assert_eq!(aging.forget_ports(&[PortId(1)].into()), [forgotten(3)]);
     assert_eq!(aging.totals(BridgeId(0)).known, 0);
 }
 
@@ -107,7 +107,7 @@ fn a_station_of_a_port_is_forgotten_in_other_bridges() {
         aging.see(of_bridge(bridge, mac), PortId(port), seconds(0));
     }
     let elsewhere = [1, 2].map(|bridge| moved(of_bridge(bridge, 1), None));
-    assert_eq!(aging.forget_elsewhere(PortId(1)), elsewhere);
+    assert_eq!(aging.forget_elsewhere(&[PortId(1)].into()), elsewhere);
     assert_eq!(aging.stations(BridgeId(0), seconds(0)).len(), 1);
     assert_eq!(aging.stations(BridgeId(1), seconds(0)).len(), 1);
 }
@@ -131,9 +131,9 @@ fn lists_and_stations_agree() {
         match next(20) {
             0 => drop(aging.fix(station, port, now)),
             1 => drop(aging.release(station)),
-            2 if next(10) == 0 => drop(aging.forget_port(port)),
+            2 if next(10) == 0 => drop(aging.forget_ports(&[port].into())),
             3 if next(10) == 0 => drop(aging.forget_learned(station.bridge)),
-            4 if next(10) == 0 => drop(aging.forget_elsewhere(port)),
+            4 if next(10) == 0 => drop(aging.forget_elsewhere(&[port].into())),
             5 => drop(aging.expire(now)),
             _ => drop(aging.see(station, port, now)),
         }

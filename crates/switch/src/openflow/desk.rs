@@ -119,51 +119,76 @@ impl Desk {
         }
     }
 
-    /// Notes the ports as they are now; returns what to tell of it, those that went first.
-    ///
-    /// A change of several things is told in steps, as Open vSwitch does: a new port before it
-    /// is live, one that is taken down before its link is.
-    pub(super) fn note_ports(&mut self, now: Vec<PortDesc>) -> Vec<Event> {
+    /// Notes the ports as they are now; returns what to tell of it, those that went first, and
+    /// whether that is all: `room` events fit, and the rest is told by a later call.
+    pub(super) fn note_ports(&mut self, now: Vec<PortDesc>, room: usize) -> (Vec<Event>, bool) {
         let now = now.into_iter().map(|port| (port.number.0, port));
         let now: BTreeMap<u32, PortDesc> = now.collect();
-        let before = std::mem::take(&mut self.known_ports);
+        let known = &mut self.known_ports;
         let mut events = Vec::new();
-        let mut tell = |reason, port: &PortDesc, before: Option<&PortDesc>| {
-            let desc = port.clone();
-            let before = before.cloned().map(Box::new);
-            events.push(Event::Port(PortStatus { reason, desc }, before));
-        };
-        for (number, port) in &before {
-            if !now.contains_key(number) {
-                tell(PortReason::Delete, port, None);
+        let has_room = |events: &Vec<Event>| events.len() + EVENTS_OF_PORT <= room;
+        let gone = known.keys().filter(|number| !now.contains_key(number));
+        let gone: Vec<u32> = gone.copied().collect();
+        for number in gone {
+            if !has_room(&events) {
+                return (events, false);
             }
+            let port = known.remove(&number);
+            events.extend(port.map(|port| told(PortReason::Delete, &port, None)));
         }
-        for (number, port) in &now {
-            let without = |bits: u32| PortDesc {
-                state: port.state & !bits,
-                ..port.clone()
-            };
-            let mut known = match before.get(number) {
-                Some(known) => known.clone(),
-                None => {
-                    let first = without(state::LIVE);
-                    tell(PortReason::Add, &first, None);
-                    first
-                }
-            };
-            let is_taken_down = port.config & !known.config & config::PORT_DOWN != 0;
-            if is_taken_down && port.state & !known.state & state::LINK_DOWN != 0 {
-                let first = without(state::LINK_DOWN);
-                tell(PortReason::Modify, &first, Some(&known));
-                known = first;
+        for (number, port) in now {
+            let before = known.get(&number);
+            if before == Some(&port) {
+                continue;
             }
-            if known != *port {
-                tell(PortReason::Modify, port, Some(&known));
+            if !has_room(&events) {
+                return (events, false);
             }
+            tell_port(before, &port, &mut events);
+            known.insert(number, port);
         }
-        self.known_ports = now;
-        events
+        (events, true)
     }
+
+    /// How many events the plane has room for.
+    pub(super) fn room(&self) -> usize {
+        self.events.room()
+    }
+}
+
+/// Most events of a port that came or changed, see [`tell_port`].
+const EVENTS_OF_PORT: usize = 3;
+
+/// Tells what became of a port. A change of several things is told in steps, as Open vSwitch
+/// does: a new port before it is live, one that is taken down before its link is.
+fn tell_port(before: Option<&PortDesc>, port: &PortDesc, events: &mut Vec<Event>) {
+    let without = |bits: u32| PortDesc {
+        state: port.state & !bits,
+        ..port.clone()
+    };
+    let mut known = match before {
+        Some(known) => known.clone(),
+        None => {
+            let first = without(state::LIVE);
+            events.push(told(PortReason::Add, &first, None));
+            first
+        }
+    };
+    let is_taken_down = port.config & !known.config & config::PORT_DOWN != 0;
+    if is_taken_down && port.state & !known.state & state::LINK_DOWN != 0 {
+        let first = without(state::LINK_DOWN);
+        events.push(told(PortReason::Modify, &first, Some(&known)));
+        known = first;
+    }
+    if known != *port {
+        events.push(told(PortReason::Modify, port, Some(&known)));
+    }
+}
+
+fn told(reason: PortReason, port: &PortDesc, before: Option<&PortDesc>) -> Event {
+    let desc = port.clone();
+    let before = before.cloned().map(Box::new);
+    Event::Port(PortStatus { reason, desc }, before)
 }
 
 /// OpenFlow's number of a reason.

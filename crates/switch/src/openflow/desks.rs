@@ -192,7 +192,8 @@ impl Switch {
         }
     }
 
-    /// Compares the ports with what was told last, if they may differ.
+    /// Compares the ports with what was told last, if they may differ. What a plane has no room
+    /// for is told later, so that no controller misses a port.
     fn tell_ports(&mut self) {
         if !std::mem::take(&mut self.desks.are_ports_stale) {
             return;
@@ -200,8 +201,9 @@ impl Switch {
         for numbers in self.desks.numberings() {
             let now = statistics::port_descriptions(self, numbers);
             if let Some(desk) = self.desks.get_mut(numbers.bridge) {
-                let events = desk.note_ports(now);
+                let (events, is_all) = desk.note_ports(now, desk.room());
                 events.into_iter().for_each(|event| desk.push(event));
+                self.desks.are_ports_stale |= !is_all;
             }
         }
     }

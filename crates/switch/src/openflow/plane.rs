@@ -87,6 +87,12 @@ impl Events {
         true
     }
 
+    /// How many events have room.
+    pub(super) fn room(&self) -> usize {
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        MAX_EVENTS - queue.len().min(MAX_EVENTS)
+    }
+
     fn take(&self) -> Vec<Event> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.drain(..).collect()

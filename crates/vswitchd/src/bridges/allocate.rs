@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use thalweg_pipeline::BridgeId;
 
-use super::{Bridge, Bridges, LOCAL, datapath_of};
+use super::{Bridges, LOCAL, datapath_of};
 
 /// Numbers at and above this one are left to those who ask for them.
 const GIVEN_BELOW: u16 = 0x8000;
@@ -19,35 +19,67 @@ impl Bridges {
     }
 }
 
-impl Bridge {
+/// Numbers of a bridge's ports.
+#[derive(Debug, Default)]
+pub(super) struct PortNumbers {
+    taken: BTreeSet<u16>,
+    /// The last number that was given to a port without one.
+    last: u16,
+}
+
+impl PortNumbers {
     /// A number for a port: the one asked for if it is free, else the next after the last one
     /// given, so that one is not soon used again (`alloc_ofp_port` in Open vSwitch).
-    pub(super) fn free_number(&mut self, asked: Option<u16>) -> Option<u16> {
-        let taken: BTreeSet<u16> = self
-            .interfaces
-            .values()
-            .filter_map(|interface| interface.number)
-            .collect();
-        if let Some(asked) = asked.filter(|asked| !taken.contains(asked)) {
+    pub(super) fn take(&mut self, asked: Option<u16>) -> Option<u16> {
+        if let Some(asked) = asked.filter(|asked| self.taken.insert(*asked)) {
             return Some(asked);
         }
         if asked == Some(LOCAL) {
             return None;
         }
-        let last = self.last_number;
-        let next = (last + 1..GIVEN_BELOW).chain(1..=last);
-        let number = { next }.find(|number| !taken.contains(number))?;
-        self.last_number = number;
+        let next = (self.last + 1..GIVEN_BELOW).chain(1..=self.last);
+        let number = { next }.find(|number| !self.taken.contains(number))?;
+        self.last = number;
+        self.taken.insert(number);
         Some(number)
+    }
+
+    /// Gives a number back.
+    pub(super) fn give_back(&mut self, number: u16) {
+        self.taken.remove(&number);
     }
 }
 
 /// Numbers of ports in datapaths; all bridges of a type share one.
 #[derive(Debug, Default)]
 pub(super) struct DatapathNumbers {
-    taken: BTreeMap<String, BTreeSet<u32>>,
+    taken: BTreeMap<String, TakenNumbers>,
     /// By datapath and number: the name that shares it, and how many do.
     shared: BTreeMap<(String, u32), (String, usize)>,
+}
+
+/// The numbers of one datapath.
+#[derive(Debug, Default)]
+struct TakenNumbers {
+    taken: BTreeSet<u32>,
+    /// All numbers up to this one are taken.
+    full_to: u32,
+}
+
+impl TakenNumbers {
+    /// Takes the lowest free number.
+    fn take_lowest(&mut self) -> u32 {
+        let mut free = (self.full_to + 1..).filter(|number| !self.taken.contains(number));
+        let number = free.next().expect("there are more numbers than ports");
+        self.full_to = number;
+        self.taken.insert(number);
+        number
+    }
+
+    fn give_back(&mut self, number: u32) {
+        self.taken.remove(&number);
+        self.full_to = self.full_to.min(number.saturating_sub(1));
+    }
 }
 
 impl DatapathNumbers {
@@ -71,22 +103,15 @@ impl DatapathNumbers {
                 .map(|number| start + u32::from(number))
         };
         let named = if has_dummies { from_name() } else { None };
-        let named = named.filter(|number| *number > 0 && !taken.contains(number));
-        let free = || (1..).find(|number| !taken.contains(number));
-        let number = named
-            .or_else(free)
-            .expect("there are more numbers than ports");
-        taken.insert(number);
-        number
+        let named = named.filter(|number| *number > 0 && taken.taken.insert(*number));
+        named.unwrap_or_else(|| taken.take_lowest())
     }
 
     /// Takes this number, if it is free.
     pub(super) fn take_this(&mut self, datapath_type: &str, number: u32) -> bool {
         let (kind, _) = datapath_of(datapath_type);
-        self.taken
-            .entry(kind.to_owned())
-            .or_default()
-            .insert(number)
+        let of_kind = self.taken.entry(kind.to_owned()).or_default();
+        of_kind.taken.insert(number)
     }
 
     /// Takes a number for all ports with a name: the same for each.
@@ -121,7 +146,7 @@ impl DatapathNumbers {
             self.shared.remove(&key);
         }
         if let Some(taken) = self.taken.get_mut(kind) {
-            taken.remove(&number);
+            taken.give_back(number);
         }
     }
 }
@@ -129,6 +154,26 @@ impl DatapathNumbers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_ports_are_not_soon_used_again() {
+        let mut numbers = PortNumbers::default();
+        assert_eq!(numbers.take(Some(7)), Some(7));
+        assert_eq!(numbers.take(Some(7)), Some(1), "7 is taken");
+        assert_eq!(numbers.take(None), Some(2));
+        numbers.give_back(1);
+        assert_eq!(numbers.take(None), Some(3));
+        assert_eq!(numbers.take(Some(LOCAL)), Some(LOCAL));
+        assert_eq!(numbers.take(Some(LOCAL)), None);
+        let rest = std::iter::from_fn(|| numbers.take(None)).collect::<Vec<_>>();
+        assert_eq!(rest.first(), Some(&4));
+        assert_eq!(
+            rest.last(),
+            Some(&1),
+            "those that were given back come last"
+        );
+        assert_eq!(rest.len(), usize::from(GIVEN_BELOW) - 4);
+    }
 
     #[test]
     fn numbers_in_a_datapath_of_dummies_come_from_names() {

@@ -13,8 +13,9 @@ use std::sync::Arc;
 use thalweg_packet::PortId;
 use thalweg_packet::wire::MacAddress;
 use thalweg_pipeline::{Change, Mirrors, Operation, PortVlans};
-use thalweg_switch::{PortDevice, PortIdentity, Switch, SwitchError};
+use thalweg_switch::{PortDevice, PortIdentity, Switch, SwitchPort};
 
+use super::allocate::PortNumbers;
 use super::device::{about, random_mac};
 use super::serve::tables;
 use super::tunnels::TunnelPlace;
@@ -42,22 +43,7 @@ impl Bridges {
                 complaints.extend(self.add_bridge(bridge).err());
             }
         }
-        for asks in [true, false] {
-            for bridge in wanted.values() {
-                for interface in bridge.interfaces.values() {
-                    if interface.ofport.is_some() == asks {
-                        let (bridge, name) = (&bridge.name, &interface.name);
-                        match self.add_interface(bridge, interface, switch) {
-                            Ok(Some(number)) => done.push(format!(
-                                "bridge {bridge}: added interface {name} on port {number}"
-                            )),
-                            Ok(None) => {}
-                            Err(error) => complaints.push(error),
-                        }
-                    }
-                }
-            }
-        }
+        complaints.extend(self.add_interfaces(wanted, switch, &mut done));
         complaints.extend(self.warnings());
         self.join_patches(switch);
         complaints.extend(self.set_vlans(wanted, switch).err());
@@ -110,12 +96,10 @@ impl Bridges {
                 Some(kept) => bridge.leaving(kept),
                 None => bridge.interfaces.keys().cloned().collect(),
             };
-            for interface in gone {
-                if let Some(number) = self.remove_interface(&name, &interface, switch) {
-                    done.push(format!(
-                        "bridge {name}: deleted interface {interface} on port {number}"
-                    ));
-                }
+            for (interface, number) in self.remove_interfaces(&name, gone, switch) {
+                done.push(format!(
+                    "bridge {name}: deleted interface {interface} on port {number}"
+                ));
             }
             if kept.is_none() {
                 self.remove_bridge(&name, switch);
@@ -131,27 +115,50 @@ impl Bridges {
         }
     }
 
-    /// Removes an interface; returns its number, if it had one.
-    pub(super) fn remove_interface(
+    /// Removes interfaces of a bridge; returns those that had a number.
+    pub(super) fn remove_interfaces(
         &mut self,
         bridge: &str,
-        name: &str,
+        names: Vec<String>,
         switch: &mut Switch,
-    ) -> Option<u16> {
-        let bridge = self.by_name.get_mut(bridge)?;
-        let interface = bridge.interfaces.remove(name)?;
-        if let Some(number) = interface.datapath_number {
-            self.numbers.give_back(&bridge.datapath_type, number);
-        }
-        let number = interface.number?;
-        self.tunnels.underlay().neighbors.flush_bridge(name);
-        switch.forget_stations_elsewhere(bridge.id.port(number));
-        match interface.kind {
-            Some(DeviceKind::Patch) => switch.remove_patch(bridge.id.port(number)),
-            _ => switch.detach(bridge.id.port(number)),
+    ) -> Vec<(String, u16)> {
+        let Some(bridge) = self.by_name.get_mut(bridge) else {
+            return Vec::new();
         };
-        switch.forget_port(bridge.id.port(number));
-        Some(number)
+        // Their devices live until the switch has let go of them.
+        let (mut removed, mut gone) = (Vec::new(), Vec::new());
+        let (mut ports, mut patches) = (BTreeSet::new(), BTreeSet::new());
+        for name in names {
+            let Some(interface) = bridge.interfaces.remove(&name) else {
+                continue;
+            };
+            if let Some(number) = interface.datapath_number {
+                self.numbers.give_back(&bridge.datapath_type, number);
+            }
+            if let Some(number) = interface.number {
+                bridge.numbers.give_back(number);
+                self.tunnels.underlay().neighbors.flush_bridge(&name);
+                let kind = match interface.is_patch() {
+                    true => &mut patches,
+                    false => &mut ports,
+                };
+                kind.insert(bridge.id.port(number));
+                gone.push((name, number));
+            }
+            removed.push(interface);
+        }
+        if gone.is_empty() {
+            return gone;
+        }
+        let all: BTreeSet<PortId> = ports.union(&patches).copied().collect();
+        switch.forget_stations_elsewhere(&all);
+        for patch in patches {
+            switch.remove_patch(patch);
+        }
+        switch.detach_all(&ports);
+        all.iter().for_each(|port| switch.forget_port(*port));
+        drop(removed);
+        gone
     }
 
     /// Takes a port out of its datapath, as if its device had gone: the next change of the
@@ -164,7 +171,7 @@ impl Bridges {
         let bridge = found.map(|(bridge, interface)| (bridge.to_owned(), interface.number));
         match bridge {
             Some((bridge, number)) if number != Some(LOCAL) => {
-                self.remove_interface(&bridge, name, switch);
+                self.remove_interfaces(&bridge, vec![name.to_owned()], switch);
                 Ok(())
             }
             Some(_) => Err("a bridge's own port stays as long as the bridge".to_owned()),
@@ -205,7 +212,7 @@ impl Bridges {
             forwards_bpdus: false,
             mirrors: Mirrors::default(),
             interfaces: BTreeMap::new(),
-            last_number: 0,
+            numbers: PortNumbers::default(),
             openflow: wanted.openflow.clone(),
             server: None,
             reached: Vec::new(),
@@ -215,15 +222,47 @@ impl Bridges {
         Ok(())
     }
 
+    /// Adds interfaces that are not there yet, their ports in one change; returns what went
+    /// wrong.
+    fn add_interfaces(
+        &mut self,
+        wanted: &BTreeMap<String, WantedBridge>,
+        switch: &mut Switch,
+        done: &mut Vec<String>,
+    ) -> Vec<String> {
+        let (mut arrivals, mut complaints) = (Vec::new(), Vec::new());
+        for asks in [true, false] {
+            for bridge in wanted.values() {
+                let interfaces = bridge.interfaces.values();
+                for interface in interfaces.filter(|wanted| wanted.ofport.is_some() == asks) {
+                    let (bridge, name) = (&bridge.name, &interface.name);
+                    match self.add_interface(bridge, interface, switch, &mut arrivals) {
+                        Ok(Some(number)) => done.push(format!(
+                            "bridge {bridge}: added interface {name} on port {number}"
+                        )),
+                        Ok(None) => {}
+                        Err(error) => complaints.push(error),
+                    }
+                }
+            }
+        }
+        // Invariant 1.
+        if let Err(error) = switch.attach_all(arrivals) {
+            debug_assert!(false, "{error}");
+            complaints.push(error.to_string());
+        }
+        complaints
+    }
+
     /// Adds an interface that is not there yet, and returns its number; one that is there takes
-    /// over what is wanted.
+    /// over what is wanted. A device is one of the `arrivals`.
     fn add_interface(
         &mut self,
         bridge_name: &str,
         wanted: &WantedInterface,
         switch: &mut Switch,
+        arrivals: &mut Vec<SwitchPort>,
     ) -> Result<Option<u16>, String> {
-        let dummies = self.dummies;
         let Some(bridge) = self.by_name.get_mut(bridge_name) else {
             return Ok(None);
         };
@@ -240,49 +279,70 @@ impl Bridges {
             }
         }
         let mut interface = Interface::without_device(wanted);
-        let has_dummies = dummies.has_datapath(&bridge.datapath_type);
-        let kind = DeviceKind::of(dummies, &bridge.datapath_type, &wanted.kind);
+        let kind = DeviceKind::of(self.dummies, &bridge.datapath_type, &wanted.kind);
+        let mut numbers = std::mem::take(&mut bridge.numbers);
         let added = kind.and_then(|kind| {
             interface.kind = Some(kind);
-            let number = bridge.free_number(wanted.ofport);
+            let number = numbers.take(wanted.ofport);
             let number = number.ok_or("no port number is left")?;
-            let port = bridge.port(number);
-            let opened = match kind {
-                DeviceKind::Patch => None,
-                DeviceKind::Tunnel(tunnel_type) => {
-                    let mut place = TunnelPlace {
-                        hub: &self.tunnels,
-                        numbers: &mut self.numbers,
-                        datapath_type: &bridge.datapath_type,
-                        has_dummies,
-                        number: port,
-                    };
-                    Some(place.open(tunnel_type, &mut interface)?)
-                }
-                _ => {
-                    let (device, attached) = self.devices.open(kind, wanted, port)?;
-                    let datapath = &bridge.datapath_type;
-                    let number = self.numbers.take(datapath, has_dummies, &wanted.name);
-                    Some((device, attached, number))
-                }
-            };
-            let mac = opened.as_ref().map(|(device, ..)| device.mac);
-            switch.set_port_identity(port, identity(&wanted.name, kind, mac));
-            let failed = |error: SwitchError| error.to_string();
-            match opened {
-                None => switch.add_patch(port, None).map_err(failed)?,
-                Some((device, attached, number)) => {
-                    switch.attach(attached).map_err(failed)?;
-                    interface.datapath_number = Some(number);
-                    interface.device = Some(device);
-                }
+            let opened = self.open_port(bridge_name, (kind, number), &mut interface, switch);
+            match &opened {
+                Ok(_) => interface.number = Some(number),
+                Err(_) => numbers.give_back(number),
             }
-            interface.number = Some(number);
+            arrivals.extend(opened?);
             Ok(Some(number))
         });
         interface.error = added.as_ref().err().cloned();
-        bridge.interfaces.insert(wanted.name.clone(), interface);
+        if let Some(bridge) = self.by_name.get_mut(bridge_name) {
+            bridge.numbers = numbers;
+            bridge.interfaces.insert(wanted.name.clone(), interface);
+        }
         added.map_err(|error| about(&wanted.name, error))
+    }
+
+    /// Opens what is behind a new port and names it; returns the port, which is to be attached,
+    /// unless it is a patch.
+    fn open_port(
+        &mut self,
+        bridge_name: &str,
+        (kind, number): (DeviceKind, u16),
+        interface: &mut Interface,
+        switch: &mut Switch,
+    ) -> Result<Option<SwitchPort>, String> {
+        let bridge = self.by_name.get(bridge_name);
+        let bridge = bridge.ok_or_else(|| format!("no bridge named {bridge_name}"))?;
+        let has_dummies = self.dummies.has_datapath(&bridge.datapath_type);
+        let port = bridge.port(number);
+        let opened = match kind {
+            DeviceKind::Patch => None,
+            DeviceKind::Tunnel(tunnel_type) => {
+                let mut place = TunnelPlace {
+                    hub: &self.tunnels,
+                    numbers: &mut self.numbers,
+                    datapath_type: &bridge.datapath_type,
+                    has_dummies,
+                    number: port,
+                };
+                Some(place.open(tunnel_type, interface)?)
+            }
+            _ => {
+                let (device, attached) = self.devices.open(kind, &interface.wanted, port)?;
+                let (datapath, name) = (&bridge.datapath_type, &interface.wanted.name);
+                let number = self.numbers.take(datapath, has_dummies, name);
+                Some((device, attached, number))
+            }
+        };
+        let mac = opened.as_ref().map(|(device, ..)| device.mac);
+        switch.set_port_identity(port, identity(&interface.wanted.name, kind, mac));
+        let Some((device, attached, number)) = opened else {
+            let added = switch.add_patch(port, None);
+            added.map_err(|error| error.to_string())?;
+            return Ok(None);
+        };
+        interface.datapath_number = Some(number);
+        interface.device = Some(device);
+        Ok(Some(attached))
     }
 
     /// Sets what ports do with VLANs, and bridges with what is for the link only, in one change.
@@ -291,7 +351,7 @@ impl Bridges {
         wanted: &BTreeMap<String, WantedBridge>,
         switch: &mut Switch,
     ) -> Result<(), String> {
-        let (mut operations, mut changed) = (Vec::new(), Vec::new());
+        let (mut operations, mut changed) = (Vec::new(), BTreeSet::new());
         for (name, bridge) in &mut self.by_name {
             let forwards = wanted.get(name).is_some_and(|wanted| wanted.forwards_bpdus);
             if bridge.forwards_bpdus != forwards {
@@ -306,7 +366,7 @@ impl Bridges {
                 let vlans = vlans::read(&interface.wanted.port);
                 if vlans != interface.vlans {
                     interface.vlans.clone_from(&vlans);
-                    changed.push(id.port(number));
+                    changed.insert(id.port(number));
                     operations.push(Operation::SetPortVlans(id.port(number), Arc::new(vlans)));
                 }
             }
@@ -317,9 +377,7 @@ impl Bridges {
         let applied = switch.apply(&Change { operations });
         applied.map_err(|error| error.to_string())?;
         // Where they were learned in other VLANs they may not be reached any more.
-        for port in changed {
-            switch.forget_stations_behind(port);
-        }
+        switch.forget_stations_behind(&changed);
         Ok(())
     }
 

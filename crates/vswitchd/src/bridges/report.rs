@@ -70,9 +70,9 @@ impl Bridges {
                 let port = interface.number.map(|number| running.port(number));
                 let has_link = port.is_some_and(|port| interface.has_link(switch, port));
                 interface.report(&mut transaction, row, has_link);
-                let totals = report.totals.and_then(|totals| {
-                    let mut ports = totals.ports.iter();
-                    ports.find(|totals| Some(totals.number) == port)
+                let totals = report.totals.zip(port).and_then(|(totals, port)| {
+                    let place = totals.ports.binary_search_by_key(&port, |told| told.number);
+                    Some(&totals.ports[place.ok()?])
                 });
                 if let Some(totals) = totals {
                     let is_dummy = interface.kind.is_some_and(DeviceKind::is_dummy);

@@ -183,8 +183,8 @@ impl Bridges {
         let Some(refusal) = refused else {
             return Ok(None);
         };
-        let gone = self.remove_interface(bridge_name, &wanted.name, switch);
-        debug_assert!(gone.is_some(), "only one that runs is reconfigured");
+        let gone = self.remove_interfaces(bridge_name, vec![wanted.name.clone()], switch);
+        debug_assert!(!gone.is_empty(), "only one that runs is reconfigured");
         let mut interface = Interface::without_device(wanted);
         interface.kind = TunnelType::from_name(&wanted.kind).map(DeviceKind::Tunnel);
         let error = interface.take_refusal(refusal);

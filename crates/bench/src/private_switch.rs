@@ -1,7 +1,8 @@
-//! A private Open vSwitch from the system's packages: the peer.
+//! A private switch that takes its configuration from a database: Open vSwitch from the system's
+//! packages, or Thalweg's daemon in its place.
 //!
-//! It has the userspace datapath with dummy ports, as its own tests have, so that it needs no
-//! privileges. Database, sockets and logs are in one temporary folder. Both daemons are
+//! It has the userspace datapath with dummy ports, as Open vSwitch's own tests have, so that it
+//! needs no privileges. Database, sockets and logs are in one temporary folder. Both daemons are
 //! children of this process, and end with the value.
 
 use std::fs::{self, File};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant as Wall};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::memory::resident_bytes_of;
+use crate::memory::{processor_ns_of, resident_bytes_of};
 
 /// The database's schema, where Debian installs it.
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
@@ -21,22 +22,52 @@ const START_MAX: Duration = Duration::from_secs(20);
 const PACKAGE: &str = "is the package openvswitch-switch there? Without it, give \
                        `--switch thalweg`";
 
-/// A running Open vSwitch with the bridge `br0` and its ports 1 and 2.
-pub(super) struct OpenVSwitch {
+/// The program of a switch, and what comes before its arguments.
+#[derive(Clone, Debug)]
+pub(crate) struct SwitchProgram {
+    path: PathBuf,
+    first: &'static [&'static str],
+}
+
+impl SwitchProgram {
+    /// The daemon of the system's packages.
+    pub(crate) fn open_vswitch() -> SwitchProgram {
+        SwitchProgram {
+            path: "ovs-vswitchd".into(),
+            first: &[],
+        }
+    }
+
+    /// This program's daemon.
+    ///
+    /// # Errors
+    /// If the system does not say where this program is.
+    pub(crate) fn thalweg() -> Result<SwitchProgram> {
+        Ok(SwitchProgram {
+            path: std::env::current_exe()?,
+            first: &["vswitchd"],
+        })
+    }
+}
+
+/// A running switch with the bridge `br0` and its ports 1 and 2.
+pub(crate) struct PrivateSwitch {
+    program: SwitchProgram,
     folder: tempfile::TempDir,
     daemons: Vec<Child>,
 }
 
-impl OpenVSwitch {
+impl PrivateSwitch {
     /// Starts the daemons, and makes the bridge.
     ///
     /// # Errors
-    /// If Open vSwitch is not installed or does not start.
-    pub(super) fn start() -> Result<OpenVSwitch> {
+    /// If Open vSwitch is not installed or a daemon does not start.
+    pub(crate) fn start(program: SwitchProgram) -> Result<PrivateSwitch> {
         let folder = tempfile::Builder::new()
             .prefix("thalweg-bench-ovs-")
             .tempdir()?;
-        let mut peer = OpenVSwitch {
+        let mut peer = PrivateSwitch {
+            program: program.clone(),
             folder,
             daemons: Vec::new(),
         };
@@ -47,7 +78,8 @@ impl OpenVSwitch {
             &["create", text(&database)?, SCHEMA],
         )?;
         let listening = format!("--remote=p{remote}");
-        peer.spawn("ovsdb-server", &[text(&database)?, &listening], &socket)?;
+        let server = Path::new("ovsdb-server");
+        peer.spawn(server, &[text(&database)?, &listening], &socket)?;
         let ask = format!("--db={remote}");
         let vsctl = Path::new("ovs-vsctl");
         peer.run(vsctl, &[&ask, "--no-wait", "init"])?;
@@ -62,28 +94,43 @@ impl OpenVSwitch {
         peer.run(vsctl, &words)?;
         let switch = ["--enable-dummy=override", "--disable-system", &remote];
         let management = peer.management();
-        peer.spawn("ovs-vswitchd", &switch, &management)?;
+        peer.spawn(
+            &program.path,
+            &[program.first, &switch].concat(),
+            &management,
+        )?;
         Ok(peer)
     }
 
     /// The socket that OpenFlow clients connect to.
-    pub(super) fn management(&self) -> PathBuf {
+    pub(crate) fn management(&self) -> PathBuf {
         self.path("br0.mgmt")
     }
 
+    /// The socket of its database.
+    pub(crate) fn database(&self) -> PathBuf {
+        self.path("db.sock")
+    }
+
     /// Bytes of memory that the switch uses now.
-    pub(super) fn resident_bytes(&self) -> Option<u64> {
+    pub(crate) fn resident_bytes(&self) -> Option<u64> {
         resident_bytes_of(&self.process()?)
     }
 
+    /// Nanoseconds that the processors have spent on it.
+    pub(crate) fn processor_ns(&self) -> Option<u64> {
+        processor_ns_of(&self.process()?, None)
+    }
+
     /// The number of the switch's process.
-    pub(super) fn process(&self) -> Option<String> {
+    pub(crate) fn process(&self) -> Option<String> {
         Some(self.daemons.last()?.id().to_string())
     }
 
     /// The version that the switch tells.
-    pub(super) fn version(&self) -> Result<String> {
-        let told = self.run(Path::new("ovs-vswitchd"), &["--version"])?;
+    pub(crate) fn version(&self) -> Result<String> {
+        let arguments = [self.program.first, &["--version"]].concat();
+        let told = self.run(&self.program.path, &arguments)?;
         let line = told.lines().next().unwrap_or_default();
         Ok(line.rsplit(' ').next().unwrap_or_default().to_owned())
     }
@@ -112,18 +159,19 @@ impl OpenVSwitch {
     }
 
     /// Starts a daemon, and waits until its socket takes connections.
-    fn spawn(&mut self, program: &str, arguments: &[&str], socket: &Path) -> Result<()> {
-        let log = self.path(&format!("{program}.log"));
-        let mut command = self.command(Path::new(program));
+    fn spawn(&mut self, program: &Path, arguments: &[&str], socket: &Path) -> Result<()> {
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
+        let log = self.path(&format!("{name}.log"));
+        let mut command = self.command(program);
+        command.args(arguments);
         for (option, ending) in [("--unixctl", "ctl"), ("--pidfile", "pid")] {
-            let path = self.path(&format!("{program}.{ending}"));
+            let path = self.path(&format!("{name}.{ending}"));
             command.arg(format!("{option}={}", path.display()));
         }
-        command.args(arguments);
         command.stdout(Stdio::null()).stderr(File::create(&log)?);
         let child = command.spawn();
         self.daemons
-            .push(child.with_context(|| format!("{program}: {PACKAGE}"))?);
+            .push(child.with_context(|| format!("{name}: {PACKAGE}"))?);
         let start = Wall::now();
         while UnixStream::connect(socket).is_err() {
             let ended = match self.daemons.last_mut() {
@@ -132,7 +180,7 @@ impl OpenVSwitch {
             };
             if ended || start.elapsed() > START_MAX {
                 let told = fs::read_to_string(&log).unwrap_or_default();
-                bail!("{program} did not start: {}", told.trim());
+                bail!("{name} did not start: {}", told.trim());
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -140,7 +188,7 @@ impl OpenVSwitch {
     }
 }
 
-impl Drop for OpenVSwitch {
+impl Drop for PrivateSwitch {
     fn drop(&mut self) {
         for daemon in self.daemons.iter_mut().rev() {
             // It may have ended by itself.

@@ -1,0 +1,225 @@
+//! `thalweg bench ports`: what many ports cost a switch that follows a database.
+//!
+//! ```text
+//!   this program -- one transaction --> ovsdb-server <-- Thalweg's daemon, or Open vSwitch's
+//! ```
+//!
+//! Both switches are processes of their own with a database of their own, have dummy ports and
+//! no traffic, and get the same transactions, in turns. A sample is a new switch:
+//!
+//! | row | what is told |
+//! | --- | --- |
+//! | added | from the transaction until `cur_cfg`, which tells that all ports are there |
+//! | memory | growth of the process, for each port, when it has written statistics |
+//! | processor time at rest | of one second, with the ports and without packets |
+//! | removed | the same for the transaction that removes them |
+//!
+//! Time of the database server is in the times by the clock, and not in those of the processor.
+
+mod database;
+
+use std::time::{Duration, Instant as Wall};
+
+use anyhow::Result;
+use clap::ValueEnum;
+use serde::Serialize;
+use thalweg_command::console::Console;
+use thalweg_command::number::number;
+use thalweg_command::report::{Table, format_count};
+
+use self::database::Database;
+use super::spread::Spread;
+use crate::private_switch::{PrivateSwitch, SwitchProgram};
+
+/// Until then both have written statistics, which they do every five seconds.
+const REST: Duration = Duration::from_secs(6);
+
+/// The command's arguments.
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    /// Ports of a transaction, one set of rows each
+    #[arg(
+        long, value_name = "N,...", value_delimiter = ',', default_values_t = [1_000],
+        value_parser = number::<u32>(1..=30_000)
+    )]
+    ports: Vec<u32>,
+    /// Switches to measure
+    #[arg(
+        long, value_name = "NAME,...", value_delimiter = ',', value_enum,
+        default_values_t = [Kind::Thalweg, Kind::OpenVSwitch]
+    )]
+    switch: Vec<Kind>,
+    /// Number of samples
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = number::<usize>(1..=1_000))]
+    samples: usize,
+}
+
+/// A switch that can be measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Kind {
+    /// This program's daemon
+    Thalweg,
+    /// Open vSwitch from the system's packages
+    #[value(name = "open-vswitch")]
+    OpenVSwitch,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Thalweg => "Thalweg",
+            Kind::OpenVSwitch => "Open vSwitch",
+        }
+    }
+
+    fn start(self) -> Result<PrivateSwitch> {
+        PrivateSwitch::start(match self {
+            Kind::Thalweg => SwitchProgram::thalweg()?,
+            Kind::OpenVSwitch => SwitchProgram::open_vswitch(),
+        })
+    }
+}
+
+/// What is measured, with its unit.
+const FIGURES: [(&str, &str); 6] = [
+    ("added", "s"),
+    ("added, processor time", "s"),
+    ("memory of a port", "bytes"),
+    ("processor time at rest", "ms/s"),
+    ("removed", "s"),
+    ("removed, processor time", "s"),
+];
+
+/// One figure of one switch.
+#[derive(Serialize, Debug)]
+struct Row {
+    what: &'static str,
+    unit: &'static str,
+    ports: u32,
+    switch: &'static str,
+    value: Spread,
+}
+
+/// The command's output with `--json`.
+#[derive(Serialize, Debug)]
+struct Report {
+    command: &'static str,
+    samples: usize,
+    /// Open vSwitch's version, if it was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    open_vswitch: Option<String>,
+    rows: Vec<Row>,
+}
+
+/// Measures and prints.
+///
+/// # Errors
+/// If a switch cannot be started, or its database refuses.
+pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
+    let mut kinds = Vec::new();
+    for kind in &arguments.switch {
+        if !kinds.contains(kind) {
+            kinds.push(*kind);
+        }
+    }
+    let steps = arguments.ports.len() * arguments.samples * kinds.len();
+    let progress = console.progress(steps as u64);
+    let mut rows = Vec::new();
+    let mut open_vswitch = None;
+    for ports in &arguments.ports {
+        let mut samples: Vec<[Vec<f64>; 6]> = kinds.iter().map(|_| Default::default()).collect();
+        for _ in 0..arguments.samples {
+            for (kind, samples) in kinds.iter().zip(&mut samples) {
+                let switch = kind.start()?;
+                if *kind == Kind::OpenVSwitch {
+                    open_vswitch = Some(switch.version()?);
+                }
+                let sample = measure(&switch, *ports)?;
+                for (known, value) in samples.iter_mut().zip(sample) {
+                    known.extend(value);
+                }
+                progress.inc(1);
+            }
+        }
+        for (place, (what, unit)) in FIGURES.into_iter().enumerate() {
+            for (kind, samples) in kinds.iter().zip(&samples) {
+                if !samples[place].is_empty() {
+                    rows.push(Row {
+                        what,
+                        unit,
+                        ports: *ports,
+                        switch: kind.name(),
+                        value: Spread::of(&samples[place]),
+                    });
+                }
+            }
+        }
+    }
+    progress.finish_and_clear();
+    console.headline("What many ports cost a switch that follows a database")?;
+    console.print(&table(&rows).to_text())?;
+    console.print_json(&Report {
+        command: "bench ports",
+        samples: arguments.samples,
+        open_vswitch,
+        rows,
+    })
+}
+
+/// The figures of one switch, in the order of [`FIGURES`]; `None` where the system does not say.
+fn measure(switch: &PrivateSwitch, ports: u32) -> Result<[Option<f64>; 6]> {
+    let mut database = Database::connect(&switch.database())?;
+    let names: Vec<String> = (0..ports).map(|number| format!("many{number}")).collect();
+    let spent_s = |before: Option<u64>| {
+        let (before, after) = before.zip(switch.processor_ns())?;
+        Some((after - before) as f64 / 1e9)
+    };
+    let memory = switch.resident_bytes();
+    let (start, before) = (Wall::now(), switch.processor_ns());
+    database.add(&names)?;
+    let (added, adding) = (start.elapsed().as_secs_f64(), spent_s(before));
+    std::thread::sleep(REST);
+    let growth = memory.zip(switch.resident_bytes());
+    let growth = growth.map(|(before, after)| after.saturating_sub(before) as f64);
+    let (start, before) = (Wall::now(), switch.processor_ns());
+    std::thread::sleep(REST);
+    let resting_ms = spent_s(before).map(|spent| spent * 1e3 / start.elapsed().as_secs_f64());
+    let (start, before) = (Wall::now(), switch.processor_ns());
+    database.remove_all()?;
+    let (removed, removing) = (start.elapsed().as_secs_f64(), spent_s(before));
+    Ok([
+        Some(added),
+        adding,
+        growth.map(|growth| growth / f64::from(ports)),
+        resting_ms,
+        Some(removed),
+        removing,
+    ])
+}
+
+/// The rows as a table.
+fn table(rows: &[Row]) -> Table {
+    let caption = "Median, least and most of the samples.";
+    let table = Table::new(caption)
+        .with_words("what")
+        .with_words("switch")
+        .with_words("unit");
+    let numbers = ["ports", "median", "least", "most"];
+    let table = numbers.into_iter().fold(table, Table::with_numbers);
+    rows.iter().fold(table, |mut table, row| {
+        let digits = |value: f64| match value {
+            1_000.0.. => format_count(value.round() as u64),
+            value => format!("{value:.3}"),
+        };
+        table.push(vec![
+            row.what.to_owned(),
+            row.switch.to_owned(),
+            row.unit.to_owned(),
+            format_count(row.ports.into()),
+            digits(row.value.median),
+            digits(row.value.min),
+            digits(row.value.max),
+        ]);
+        table
+    })
+}
