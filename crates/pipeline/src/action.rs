@@ -253,6 +253,9 @@ pub enum Action {
     DecTtl,
     /// Decrements the MPLS TTL, with the same rule.
     DecMplsTtl,
+    /// Decrements the TTL of the network service header; a packet whose TTL is 0 or 1, or that has
+    /// no such header, is not processed further.
+    DecNshTtl,
     /// Looks the packet up again, then continues with this list.
     Resubmit {
         /// The input port for that lookup only, not for the actions it leads to.

@@ -72,7 +72,7 @@ use crate::effect::Effect;
 use crate::pipeline::Pipeline;
 use crate::trace::Trace;
 pub use frozen::{Author, Continuation, FrozenList};
-pub use observer::{NormalSight, Observer, SeenFields, Sight};
+pub use observer::{ExpiredTtl, NormalSight, Observer, SeenFields, Sight};
 pub use shortcut::Shortcut;
 pub(crate) use spare::Spare;
 use walk::Lookups;

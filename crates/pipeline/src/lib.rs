@@ -58,8 +58,8 @@ pub use flow::{
 };
 pub use fragments::FragmentMode;
 pub use interpret::{
-    Author, Continuation, FrozenList, Memory, NormalSight, Observer, SeenFields, Shortcut, Sight,
-    Translation, Walker, observe, observe_resumed, resume, translate,
+    Author, Continuation, ExpiredTtl, FrozenList, Memory, NormalSight, Observer, SeenFields,
+    Shortcut, Sight, Translation, Walker, observe, observe_resumed, resume, translate,
 };
 pub use learning::{
     LearnPart, LearnTarget, LearnedBits, LearnedCookie, LearnedCounts, LearnedRule, Learning,

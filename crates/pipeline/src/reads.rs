@@ -164,6 +164,7 @@ fn add_action(action: &Action, fields: &[FieldDescriptor], used: &mut BTreeSet<F
             ]);
         }
         Action::DecMplsTtl => used.extend([f::MPLS_TTL, f::PRESENT_MPLS]),
+        Action::DecNshTtl => used.extend([f::NSH_TTL, f::PRESENT_NSH]),
         Action::Resubmit {
             in_port,
             with_tuple,

@@ -144,6 +144,7 @@ pub(crate) fn check(actions: &[Action]) -> Result<(), Unsupported> {
             Action::PushMpls(_) | Action::PopMpls(_) | Action::DecMplsTtl => {
                 return Err(Unsupported::Action("changes of MPLS labels"));
             }
+            Action::DecNshTtl => return Err(Unsupported::Action("dec_nsh_ttl")),
             Action::SetQueue(_) | Action::PopQueue => return Err(Unsupported::Action("queues")),
             Action::Multipath(_) | Action::Bundle(_) => {
                 return Err(Unsupported::Action("choices among links"));

@@ -405,6 +405,7 @@ impl Form<'_> {
             | Action::PopMpls(_)
             | Action::DecTtl
             | Action::DecMplsTtl
+            | Action::DecNshTtl
             | Action::Resubmit { .. }
             | Action::SetQueue(_)
             | Action::PopQueue

@@ -132,6 +132,7 @@ impl Part {
             Action::PushVlan(_) => Part::Once(3),
             Action::DecTtl => Part::Once(4),
             Action::DecMplsTtl => Part::Once(5),
+            Action::DecNshTtl => Part::Once(6),
             Action::SetField(_)
             | Action::Move { .. }
             | Action::SetVlan { .. }

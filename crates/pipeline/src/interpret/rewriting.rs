@@ -3,7 +3,7 @@
 use thalweg_packet::{FieldId, Intrinsic, Source, TUNNEL_OPTIONS, standard as f};
 
 use super::DropReason;
-use super::observer::{Observer, Sight};
+use super::observer::{ExpiredTtl, Observer, Sight};
 use super::walk::{Next, Walk};
 use crate::action::{Subfield, TableId, Write};
 use crate::effect::{Effect, PacketInReason};
@@ -325,7 +325,7 @@ impl<O: Observer> Walk<'_, O> {
             self.state.read(f::IP_TTL) > 1
         };
         if !is_above_1 {
-            return self.expire(table, false);
+            return self.expire(table, ExpiredTtl::Ip);
         }
         let ttl = self.state.peek(f::IP_TTL).saturating_sub(1);
         self.state.write_function(f::IP_TTL, ttl, f::IP_TTL);
@@ -341,16 +341,31 @@ impl<O: Observer> Walk<'_, O> {
         }
         let ttl = self.state.read(f::MPLS_TTL);
         if ttl <= 1 {
-            return self.expire(table, true);
+            return self.expire(table, ExpiredTtl::Label);
         }
         self.state.write(f::MPLS_TTL, ttl - 1, 0xff);
         self.emit(Effect::DecMplsTtl);
         Next::Continue
     }
 
+    /// Decrements the TTL of a network service header; a packet without one goes no further, as in
+    /// Open vSwitch (`compose_dec_nsh_ttl_action`).
+    pub(super) fn decrement_nsh_ttl(&mut self, table: TableId) -> Next {
+        if self.state.read(f::PRESENT_NSH) == 0 {
+            self.tell(Sight::TtlExpired(ExpiredTtl::Service));
+            return Next::EndList;
+        }
+        let ttl = self.state.read(f::NSH_TTL);
+        if ttl <= 1 {
+            return self.expire(table, ExpiredTtl::Service);
+        }
+        self.write_constant(f::NSH_TTL, ttl - 1, 0x3f);
+        Next::Continue
+    }
+
     /// Handles an expired TTL: tells the controller and ends the list.
-    fn expire(&mut self, table: TableId, of_label: bool) -> Next {
-        self.tell(Sight::TtlExpired { of_label });
+    fn expire(&mut self, table: TableId, ttl: ExpiredTtl) -> Next {
+        self.tell(Sight::TtlExpired(ttl));
         self.drop(DropReason::TtlExpired);
         let meter = self.controller_meter(None);
         let sender = self.sender(table);

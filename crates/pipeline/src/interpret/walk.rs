@@ -649,6 +649,7 @@ impl<'a, O: Observer> Walk<'a, O> {
             Action::PopMpls(ether_type) => self.pop_mpls(*ether_type),
             Action::DecTtl => return self.decrement_ttl(table),
             Action::DecMplsTtl => return self.decrement_mpls_ttl(table),
+            Action::DecNshTtl => return self.decrement_nsh_ttl(table),
             Action::Resubmit {
                 in_port,
                 table: to,

@@ -32,7 +32,7 @@ use crate::action::{Action, Actions, LengthCheck, Slice, Subfield};
 use crate::check::form::{BESIDE_CONJUNCTION, MAX_NESTING, OUT_OF_ORDER, Owner};
 
 /// Open vSwitch actions without a counterpart here.
-const MISSING: [&str; 3] = ["encap", "decap", "dec_nsh_ttl"];
+const MISSING: [&str; 2] = ["encap", "decap"];
 
 /// Reads the action lists of a line.
 pub(super) struct ActionReader<'a> {

@@ -21,6 +21,7 @@ pub(super) enum Needs {
     Nothing,
     Vlan,
     Mpls,
+    Nsh,
     Arp,
     Ipv4,
     Ipv6,
@@ -47,6 +48,7 @@ impl Needs {
             Needs::Nothing => "nothing",
             Needs::Vlan => "a VLAN tag (dl_vlan=N, or push_vlan before it)",
             Needs::Mpls => "`mpls` or `mplsm`",
+            Needs::Nsh => "`eth_type=0x894f`",
             Needs::Arp => "`arp` or `rarp`",
             Needs::Ipv4 => "`ip`",
             Needs::Ipv6 => "`ipv6`",
@@ -86,6 +88,7 @@ pub(super) const ETHER_TYPE_RARP: u16 = 0x8035;
 pub(super) const ETHER_TYPE_IPV6: u16 = 0x86dd;
 pub(super) const ETHER_TYPE_MPLS: u16 = 0x8847;
 pub(super) const ETHER_TYPE_MPLS_MULTICAST: u16 = 0x8848;
+pub(super) const ETHER_TYPE_NSH: u16 = 0x894f;
 
 pub(super) const PROTOCOL_ICMP: u8 = 1;
 pub(super) const PROTOCOL_TCP: u8 = 6;
@@ -152,6 +155,7 @@ impl Shape {
             Needs::Mpls => {
                 matches!(self.ether_type, ETHER_TYPE_MPLS | ETHER_TYPE_MPLS_MULTICAST)
             }
+            Needs::Nsh => self.ether_type == ETHER_TYPE_NSH,
             Needs::Arp => self.is_arp(),
             Needs::Ipv4 => is_ipv4,
             Needs::Ipv6 => self.is_ipv6(),

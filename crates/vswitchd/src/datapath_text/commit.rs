@@ -14,8 +14,9 @@ use thalweg_packet::{FieldId, TunnelValues, standard as f};
 use thalweg_tunnel::InnerIp;
 
 use super::attribute::{
-    ARP, Attribute, DISCOVERY, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, ETHERNET, ICMP, ICMPV6, IPV4,
-    IPV6, Member, Part, SCTP, TCP, UDP, is_arp, is_mpls, is_neighbor_discovery, ones,
+    ARP, Attribute, DISCOVERY, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, ETHER_TYPE_NSH, ETHERNET, ICMP,
+    ICMPV6, IPV4, IPV6, Member, NSH, Part, SCTP, TCP, UDP, is_arp, is_mpls, is_neighbor_discovery,
+    ones,
 };
 use super::flow::{DatapathFlow, FieldBits};
 use super::format::{hexadecimal, label, label_count, masked_label, members, tag_members};
@@ -343,6 +344,7 @@ impl Commit {
         match self.base.ether_type {
             ETHER_TYPE_IPV4 => self.attribute(&IPV4, false),
             ETHER_TYPE_IPV6 => self.attribute(&IPV6, false),
+            ETHER_TYPE_NSH => self.attribute(&NSH, false),
             ether_type if is_arp(ether_type) => self.attribute(&ARP, false),
             _ => {}
         }
@@ -373,7 +375,13 @@ impl Commit {
         self.is_slow |= SLOW.contains(&attribute.name);
         let (mut values, mut mask) = (FieldBits::default(), FieldBits::default());
         for member in attribute.members {
-            let bits = match self.differs(member.part) {
+            let is_written = match member.part {
+                // What no action changes.
+                Part::Field(f::NSH_MDTYPE | f::NSH_NP, _) => false,
+                // Of this header, Open vSwitch writes also what the packet has already.
+                part => self.differs(part) || attribute.name == NSH.name,
+            };
+            let bits = match is_written {
                 _ if is_whole => {
                     let whole = ones(member.part.width_bits());
                     member.part.set(&mut self.examined, whole);

@@ -14,8 +14,9 @@ use thalweg_packet::{FieldId, PortId, standard as f};
 
 use super::attribute::{
     ARP, Attribute, CONNECTION, CT_BITS, CT_TUPLE4, CT_TUPLE6, DISCOVERY, ETHER_TYPE_IPV4,
-    ETHER_TYPE_IPV6, ETHERNET, FRAGMENTS, HASH, ICMP, ICMPV6, IPV4, IPV6, MARK, Member, SCTP,
-    Spelling, TCP, TCP_FLAGS, TUNNEL, UDP, is_arp, is_mpls, is_neighbor_discovery, ones,
+    ETHER_TYPE_IPV6, ETHER_TYPE_NSH, ETHERNET, FRAGMENTS, HASH, ICMP, ICMPV6, IPV4, IPV6, MARK,
+    Member, NSH, SCTP, Spelling, TCP, TCP_FLAGS, TUNNEL, UDP, is_arp, is_mpls,
+    is_neighbor_discovery, ones,
 };
 use super::flow::{DatapathFlow, FieldBits};
 
@@ -242,6 +243,7 @@ impl Attributes<'_> {
         match ether_type {
             ETHER_TYPE_IPV4 => self.attribute(&IPV4),
             ETHER_TYPE_IPV6 => self.attribute(&IPV6),
+            ETHER_TYPE_NSH => self.attribute(&NSH),
             _ if is_arp(ether_type) => self.attribute(&ARP),
             _ if is_mpls(ether_type) => self.labels(),
             _ => {}

@@ -11,9 +11,9 @@ use thalweg_packet::{PortId, standard as f};
 
 use super::attribute::{
     ARP, ATTRIBUTES, Attribute, CONNECTION, CT_BITS, CT_TUPLE4, CT_TUPLE6, DISCOVERY,
-    ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, ETHERNET, FIELDLESS, FIELDLESS_OF_TUNNEL, HASH, ICMP, ICMPV6,
-    IPV4, IPV6, MARK, OPTIONS_OF_TUNNEL, Part, SCTP, Spelling, TCP, TUNNEL, UDP, is_arp, is_mpls,
-    is_neighbor_discovery, is_tag, ones,
+    ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, ETHER_TYPE_NSH, ETHERNET, FIELDLESS, FIELDLESS_OF_TUNNEL,
+    HASH, ICMP, ICMPV6, IPV4, IPV6, MARK, NSH, OPTIONS_OF_TUNNEL, Part, SCTP, Spelling, TCP,
+    TUNNEL, UDP, is_arp, is_mpls, is_neighbor_discovery, is_tag, ones,
 };
 use super::error::DatapathTextError;
 use super::flow::DatapathFlow;
@@ -324,6 +324,7 @@ fn apply_network(level: &Level, flow: &mut DatapathFlow) -> Result<(), DatapathT
     match ether_type {
         ETHER_TYPE_IPV4 => level.copy(IPV4.name, flow),
         ETHER_TYPE_IPV6 => level.copy(IPV6.name, flow),
+        ETHER_TYPE_NSH => level.copy(NSH.name, flow),
         _ if is_arp(ether_type) => level.copy(ARP.name, flow),
         _ if is_mpls(ether_type) => return apply_labels(level, flow),
         _ => {}

@@ -142,6 +142,11 @@ impl TracedFlow {
                 return show_all(shown, fields, &self.key);
             }
             0x8847 | 0x8848 => return self.with_labels(shown),
+            0x894f => {
+                for field in (f::NSH_FLAGS.0..=f::NSH_C4.0).map(FieldId) {
+                    shown = show_all(shown, [field], &self.key);
+                }
+            }
             _ => return shown,
         }
         let service = [f::IP_FRAG, f::IP_DSCP, f::IP_ECN, f::IP_TTL, f::IP_PROTO];

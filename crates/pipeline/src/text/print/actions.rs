@@ -135,6 +135,7 @@ fn action(out: Out<'_, '_>, action: &Action, context: Context<'_>) -> fmt::Resul
         Action::PopMpls(kind) => write!(out, "pop_mpls:{kind:#06x}"),
         Action::DecTtl => out.write_str("dec_ttl"),
         Action::DecMplsTtl => out.write_str("dec_mpls_ttl"),
+        Action::DecNshTtl => out.write_str("dec_nsh_ttl"),
         Action::Clone(actions) => {
             out.write_str("clone(")?;
             list(out, actions, context)?;

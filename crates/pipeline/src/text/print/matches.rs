@@ -37,7 +37,7 @@ pub fn print_match(matching: &Match, ports: PortSpelling<'_>) -> String {
 
 /// The fields in Open vSwitch's print order; the word for EtherType and protocol follows the
 /// first.
-const ORDER: [FieldId; 66] = [
+const ORDER: [FieldId; 76] = [
     f::PKT_MARK,
     f::RECIRC_ID,
     f::DP_HASH,
@@ -78,6 +78,16 @@ const ORDER: [FieldId; 66] = [
     f::ETH_SRC,
     f::ETH_DST,
     f::ETH_TYPE,
+    f::NSH_FLAGS,
+    f::NSH_TTL,
+    f::NSH_MDTYPE,
+    f::NSH_NP,
+    f::NSH_SPI,
+    f::NSH_SI,
+    f::NSH_C1,
+    f::NSH_C2,
+    f::NSH_C3,
+    f::NSH_C4,
     f::IPV6_SRC,
     f::IPV6_DST,
     f::IPV6_LABEL,

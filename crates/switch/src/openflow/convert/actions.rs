@@ -132,6 +132,7 @@ impl Reader {
             Of::PopMpls(ether_type) => Action::PopMpls(*ether_type),
             Of::DecTtl(_) => Action::DecTtl,
             Of::DecMplsTtl => Action::DecMplsTtl,
+            Of::DecNshTtl => Action::DecNshTtl,
             Of::SetField {
                 field, value, mask, ..
             } => self.set_field(*field, value, mask.as_ref())?,

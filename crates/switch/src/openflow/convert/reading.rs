@@ -146,6 +146,7 @@ fn tell(action: &Action, shape: &mut Shape) -> of_action::Action {
         Action::PopMpls(ether_type) => Of::PopMpls(*ether_type),
         Action::DecTtl => Of::DecTtl(None),
         Action::DecMplsTtl => Of::DecMplsTtl,
+        Action::DecNshTtl => Of::DecNshTtl,
         Action::Resubmit {
             in_port,
             table,

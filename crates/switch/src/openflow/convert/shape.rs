@@ -8,6 +8,7 @@ use thalweg_pipeline::{Action, Match};
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const ARP: [u16; 2] = [0x0806, 0x8035];
+const NSH: u16 = 0x894f;
 const MPLS: [u16; 2] = [0x8847, 0x8848];
 
 /// What is known of the headers; zero where nothing is known.
@@ -67,7 +68,7 @@ impl Shape {
             Needs::Nd => is_nd(135) || is_nd(136),
             Needs::NdSolicit => is_nd(135),
             Needs::NdAdvert => is_nd(136),
-            Needs::Nsh => false,
+            Needs::Nsh => self.ether_type == NSH,
             // What a tracker said of other packets is zero.
             Needs::Ct => true,
         }
