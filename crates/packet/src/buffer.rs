@@ -15,6 +15,9 @@
 //! 4. A packet that was captured only in part knows how many bytes are missing
 //!    ([`Packet::cut_bytes`]). New bytes ([`Packet::fill`], [`Packet::receive_area`]) are
 //!    whole.
+//! 5. A packet that begins behind Ethernet ([`Packet::is_layer3`]) keeps 14 bytes in front all the
+//!    same: twelve zeros, and the type of what follows. So it is read and changed like any other,
+//!    and leaves by a port for Ethernet as it is.
 
 use crate::{Instant, TunnelValues};
 
@@ -56,6 +59,7 @@ pub struct Packet {
     /// Kept for the next packet in this memory if `is_tunneled` is false.
     tunnel: Option<Box<TunnelValues>>,
     is_tunneled: bool,
+    is_layer3: bool,
 }
 
 impl Packet {
@@ -161,6 +165,33 @@ impl Packet {
         self.is_tunneled = false;
     }
 
+    /// Whether the packet begins behind Ethernet (invariant 5).
+    #[inline]
+    pub fn is_layer3(&self) -> bool {
+        self.is_layer3
+    }
+
+    /// The packet's type (OpenFlow 1.5.1, section 7.2.3.11): 0 for Ethernet, else namespace 1 and
+    /// the EtherType.
+    #[inline]
+    pub fn packet_type(&self) -> u32 {
+        match self.is_layer3 {
+            false => 0,
+            true => self.layer3_type(),
+        }
+    }
+
+    #[cold]
+    fn layer3_type(&self) -> u32 {
+        let ether_type = self.bytes().get(12..14).unwrap_or(&[0; 2]);
+        1 << 16 | u32::from(u16::from_be_bytes([ether_type[0], ether_type[1]]))
+    }
+
+    /// Says whether the packet begins behind Ethernet; the caller has written the bytes in front.
+    pub(crate) fn set_layer3(&mut self, is_layer3: bool) {
+        self.is_layer3 = is_layer3;
+    }
+
     /// Replaces the packet's bytes, with full headroom in front; keeps the allocation if it fits.
     pub fn fill(&mut self, bytes: &[u8]) {
         let end = HEADROOM_BYTES + bytes.len();
@@ -171,6 +202,7 @@ impl Packet {
         (self.start, self.end) = (HEADROOM_BYTES, end);
         self.cut_bytes = 0;
         self.is_tunneled = false;
+        self.is_layer3 = false;
     }
 
     /// Makes this packet a copy of `other`, bytes and origin; keeps the allocation if it fits.
@@ -178,6 +210,7 @@ impl Packet {
         self.fill(other.bytes());
         self.set_received(other.in_port, other.received_at);
         self.cut_bytes = other.cut_bytes;
+        self.is_layer3 = other.is_layer3;
         if let Some(tunnel) = other.tunnel() {
             self.tunnel_mut().clone_from(tunnel);
         }
@@ -192,6 +225,7 @@ impl Packet {
         self.end = self.end.max(HEADROOM_BYTES);
         self.cut_bytes = 0;
         self.is_tunneled = false;
+        self.is_layer3 = false;
         &mut self.storage[HEADROOM_BYTES..]
     }
 
@@ -263,6 +297,7 @@ impl PartialEq for Packet {
             && self.in_port == other.in_port
             && self.received_at == other.received_at
             && self.tunnel() == other.tunnel()
+            && self.is_layer3 == other.is_layer3
     }
 }
 

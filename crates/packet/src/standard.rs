@@ -228,6 +228,7 @@ catalogue! {
     CT_TP_DST: given("ct_tp_dst", 16, Intrinsic::ConnectionDestinationPort);
     PKT_MARK: given("pkt_mark", 32, Intrinsic::PacketMark);
     DP_HASH: given("dp_hash", 32, Intrinsic::DatapathHash);
+    PACKET_TYPE: given("packet_type", 32, Intrinsic::PacketType);
     METADATA: register("metadata", 64);
     REG0: register("reg0", 32);
     REG1: register("reg1", 32);

@@ -41,6 +41,7 @@ mod action_set;
 mod fragments;
 mod frozen;
 mod groups;
+mod layers;
 mod learning;
 mod length;
 mod links;

@@ -12,6 +12,7 @@ mod conjunctions;
 mod connections;
 mod drops;
 mod effect;
+mod encap;
 pub mod explain;
 mod flow;
 mod fragments;
@@ -52,6 +53,7 @@ pub use drops::{DropReason, Drops};
 pub use effect::{
     Effect, HeldFragment, Notice, Outbox, PacketInReason, Recirculation, Sender, run,
 };
+pub use encap::{Encap, NEXT_PROTOCOL, ServiceContext, ServiceHeader};
 pub use flow::{
     Bucket, DEFAULT_PRIORITY, Flow, Group, GroupKind, HashedField, Labels, PortState, Selection,
     SelectionMethod,

@@ -44,6 +44,8 @@ pub(super) enum Format {
     VlanVid,
     /// The priority of a tag.
     VlanPcp,
+    /// A packet's type: `(NAMESPACE,TYPE)`.
+    PacketType,
 }
 
 /// A run of a name's bits, and the field bits they map to.
@@ -134,9 +136,7 @@ pub(super) fn is_missing(name: &str) -> bool {
     const PREFIXES: [&str; 4] = [
         "NXOXM_ET_", "ERICOXM_OF_ICMPV6_ND_", "OXM_OF_PBB_", "NXM_NX_COOKIE",
     ];
-    const NAMES: [&str; 5] = [
-        "packet_type", "OXM_OF_PACKET_TYPE", "skb_priority", "nd_reserved", "nd_options_type",
-    ];
+    const NAMES: [&str; 3] = ["skb_priority", "nd_reserved", "nd_options_type"];
     let is_above = |prefix: &str, highest: u32, limit: u32| {
         let number = name.strip_prefix(prefix).and_then(|rest| rest.parse().ok());
         number.is_some_and(|number: u32| number > highest && number < limit)
@@ -213,14 +213,14 @@ const fn name(
 }
 
 use Format::{
-    CtState, Decimal, DlVlan, DlVlanPcp, Ethernet, Fragment, Hexadecimal, Ipv4, Ipv6, Port,
-    SetOutput, TcpFlags, TunFlags, VlanPcp, VlanVid,
+    CtState, Decimal, DlVlan, DlVlanPcp, Ethernet, Fragment, Hexadecimal, Ipv4, Ipv6, PacketType,
+    Port, SetOutput, TcpFlags, TunFlags, VlanPcp, VlanVid,
 };
 use Needs::Nothing;
 
 /// The names of fields other than registers. The first name of a field is the one printed.
 #[rustfmt::skip]
-static NAMES: [Name; 89] = [
+static NAMES: [Name; 90] = [
     name(&["in_port"], &["NXM_OF_IN_PORT"], (16, whole!(f::IN_PORT, 16)), Port, Nothing, WRITE),
     name(&["in_port_oxm"], &["OXM_OF_IN_PORT"],
         (32, whole!(f::IN_PORT, 32)), Port, Nothing, WRITE),
@@ -286,6 +286,8 @@ static NAMES: [Name; 89] = [
         (32, whole!(f::PKT_MARK, 32)), Hexadecimal, Nothing, WRITE_MASKED),
     name(&["dp_hash"], &["NXM_NX_DP_HASH"],
         (32, whole!(f::DP_HASH, 32)), Hexadecimal, Nothing, READ_MASKED),
+    name(&["packet_type"], &["OXM_OF_PACKET_TYPE"],
+        (32, whole!(f::PACKET_TYPE, 32)), PacketType, Nothing, READ),
     name(&["metadata"], &["OXM_OF_METADATA"],
         (64, whole!(f::METADATA, 64)), Hexadecimal, Nothing, WRITE_MASKED),
     name(&["eth_dst", "dl_dst"], &["NXM_OF_ETH_DST", "OXM_OF_ETH_DST"],

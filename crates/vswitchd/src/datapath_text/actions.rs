@@ -165,6 +165,10 @@ impl ActionWriter<'_> {
             }
             Effect::PushMpls { ether_type, entry } => commit.push_label(*ether_type, *entry),
             Effect::PopMpls { ether_type } => commit.pop_label(*ether_type),
+            Effect::PushEthernet => commit.push_ethernet(),
+            Effect::PopEthernet => commit.pop_ethernet(),
+            Effect::Encapsulate { ether_type, header } => commit.encapsulate(*ether_type, header),
+            Effect::Decapsulate { packet_type } => commit.decapsulate(*packet_type),
             Effect::Output(port) => self.output(*port, commit),
             Effect::Recirculate(number)
             | Effect::LearnRule {
@@ -288,6 +292,11 @@ fn can_change_back(effects: &[Effect], packet: &Packet) -> bool {
         Effect::Set { field, mask, .. } => knows(*field, *mask),
         Effect::DecTtl => knows(f::IP_TTL, ones(8)),
         Effect::Clone(nested) => can_change_back(nested, packet),
+        // Headers in front are not undone either, as in Open vSwitch.
+        Effect::PushEthernet
+        | Effect::PopEthernet
+        | Effect::Encapsulate { .. }
+        | Effect::Decapsulate { .. } => false,
         // What a tracker did is not undone, and what a meter dropped is gone.
         Effect::Track(_) | Effect::Untrack | Effect::Meter(_) => false,
         _ => true,

@@ -291,7 +291,7 @@ pub(crate) fn header_fields() -> impl Iterator<Item = (FieldId, u16)> {
 }
 
 /// Attributes that no key here can hold.
-pub(super) const FIELDLESS: [&str; 3] = ["skb_priority", "packet_type", "nd_ext"];
+pub(super) const FIELDLESS: [&str; 2] = ["skb_priority", "nd_ext"];
 
 /// Members of `tunnel` that no key here can hold.
 pub(super) const FIELDLESS_OF_TUNNEL: [&str; 2] = ["tp_src", "tp_dst"];

@@ -160,7 +160,12 @@ impl Attributes<'_> {
                 self.push("in_port", inside);
             }
         }
-        self.push("packet_type", "ns=0,id=0");
+        let packet_type = self.flow.key.get(f::PACKET_TYPE) as u32;
+        let (namespace, kind) = (
+            packet_type >> 16,
+            hexadecimal(u128::from(packet_type as u16)),
+        );
+        self.push("packet_type", format_args!("ns={namespace},id={kind}"));
     }
 
     /// Writes a number that the packet has beside its bytes.
@@ -200,7 +205,9 @@ impl Attributes<'_> {
     }
 
     fn link(&mut self) {
-        self.attribute(&ETHERNET);
+        if self.flow.key.get(f::PACKET_TYPE) == 0 {
+            self.attribute(&ETHERNET);
+        }
         let (key, mask) = (&self.flow.key, &self.flow.mask);
         let mut tags = 0;
         for (field, tag_type) in [f::VLAN_TCI, f::VLAN_TCI_INNER]

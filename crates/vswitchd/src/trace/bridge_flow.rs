@@ -133,6 +133,9 @@ fn set_field(
         return Err(format!("field {name} set multiple times"));
     }
     for term in read.terms() {
+        if term.field == f::PACKET_TYPE {
+            flow.key.set(f::ETH_TYPE, term.value & 0xffff);
+        }
         let kept = flow.key.get(term.field) & !term.mask;
         flow.key.set(term.field, kept | term.value);
     }

@@ -8,7 +8,7 @@
 
 use thalweg_packet::{FieldId, Layout, standard as f};
 use thalweg_pipeline::{
-    Action, FlowHash, LearnedBits, Output, SeenFields, Sight, Subfield, Translation,
+    Action, Encap, FlowHash, LearnedBits, Output, SeenFields, Sight, Subfield, Translation,
 };
 
 use crate::datapath_text::{DatapathFlow, FieldBits};
@@ -100,7 +100,10 @@ impl Examined {
             }
             Action::Push(bits) | Action::Pop(bits) => self.add_subfield(bits),
             Action::DecTtl => self.write(f::IP_TTL, 0xff, fields),
-            Action::PushMpls(_) | Action::PopMpls(_) => self.count_labels(fields),
+            Action::PushMpls(_)
+            | Action::PopMpls(_)
+            | Action::Encap(Encap::Mpls(_))
+            | Action::Decap(_) => self.count_labels(fields),
             Action::DecMplsTtl => self.add(f::MPLS_TTL, 0xff),
             Action::DecNshTtl => self.add(f::NSH_TTL, 0x3f),
             Action::Learn(learning) => {
@@ -361,6 +364,8 @@ fn has_field(field: FieldId, key: &FieldBits) -> bool {
     let ether_type = key.get(f::ETH_TYPE);
     match field {
         f::RECIRC_ID => false,
+        f::PACKET_TYPE => key.get(field) != 0,
+        f::ETH_SRC | f::ETH_DST => key.get(f::PACKET_TYPE) == 0,
         f::VLAN_TCI | f::VLAN_TCI_INNER => has_tag(field),
         f::MPLS_LABEL | f::MPLS_TC | f::MPLS_BOS | f::MPLS_TTL | f::MPLS_LSE1 | f::MPLS_LSE2 => {
             matches!(ether_type, 0x8847 | 0x8848)

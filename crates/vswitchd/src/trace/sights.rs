@@ -456,7 +456,7 @@ impl Observer for Narrator<'_> {
                 (NodeKind::Detail, text.to_owned())
             }
             Sight::Chosen(None) => (NodeKind::Detail, "no live bucket".to_owned()),
-            Sight::TtlExpired(ttl) => (NodeKind::Warning, ttl_expired(*ttl, fields)),
+            Sight::TtlExpired(ttl) => (NodeKind::Warning, ttl_expired(ttl, fields)),
         };
         self.nodes.say(nesting, kind, text);
     }

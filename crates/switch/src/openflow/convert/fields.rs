@@ -36,7 +36,7 @@ type Row = (of::FieldId, Piece);
 /// The fields that are one run of bits; where several of OpenFlow's are the same bits, the
 /// first that the packet has is the one to print.
 #[rustfmt::skip]
-static ROWS: [Row; 84] = [
+static ROWS: [Row; 85] = [
     (of::FieldId::RECIRC_ID, piece(f::RECIRC_ID, 0, 0, 32)),
     (of::FieldId::CONJ_ID, piece(f::CONJ_ID, 0, 0, 32)),
     (of::FieldId::TUN_ID, piece(f::TUN_ID, 0, 0, 64)),
@@ -67,6 +67,7 @@ static ROWS: [Row; 84] = [
     (of::FieldId::PKT_MARK, piece(f::PKT_MARK, 0, 0, 32)),
     (of::FieldId::DP_HASH, piece(f::DP_HASH, 0, 0, 32)),
     (of::FieldId::ACTSET_OUTPUT, piece(f::ACTSET_OUTPUT, 0, 0, 32)),
+    (of::FieldId::PACKET_TYPE, piece(f::PACKET_TYPE, 0, 0, 32)),
     (of::FieldId::METADATA, piece(f::METADATA, 0, 0, 64)),
     (of::FieldId::IN_PORT_OXM, piece(f::IN_PORT, 0, 0, 32)),
     (of::FieldId::IN_PORT, piece(f::IN_PORT, 0, 0, 16)),
