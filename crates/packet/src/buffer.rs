@@ -37,6 +37,9 @@ impl std::fmt::Display for PortId {
 /// with options.
 pub const HEADROOM_BYTES: usize = 192;
 
+/// What a packet that begins behind Ethernet keeps in front (invariant 5).
+const LAYER3_FRONT_BYTES: usize = 14;
+
 /// A packet: bytes with headroom, the port it came from, and when.
 ///
 /// ```
@@ -78,6 +81,26 @@ impl Packet {
         let mut packet = Packet::with_capacity(bytes.len());
         packet.fill(bytes);
         packet
+    }
+
+    /// A packet that begins behind Ethernet, with the header of an EtherType.
+    pub fn from_layer3(ether_type: u16, bytes: &[u8]) -> Self {
+        let mut packet = Packet::from_bytes(bytes);
+        let front = packet.prepend(LAYER3_FRONT_BYTES);
+        front[..12].fill(0);
+        front[12..].copy_from_slice(&ether_type.to_be_bytes());
+        packet.is_layer3 = true;
+        packet
+    }
+
+    /// Leaves the packet's own bytes only, and returns its type: of a packet that begins behind
+    /// Ethernet, what is in front of it is removed.
+    pub fn strip_front(&mut self) -> u32 {
+        let packet_type = self.packet_type();
+        if std::mem::take(&mut self.is_layer3) {
+            self.remove_front(LAYER3_FRONT_BYTES.min(self.len()));
+        }
+        packet_type
     }
 
     /// The packet, from its first header to its last byte.
@@ -356,6 +379,19 @@ mod tests {
         packet.truncate(1);
         packet.append(b"z");
         assert_eq!(packet.bytes(), b"xz");
+    }
+
+    #[test]
+    fn a_type_is_copied_and_ends_with_the_packet() {
+        let mut packet = Packet::from_layer3(0x0800, b"ab");
+        assert_eq!((packet.len(), packet.packet_type()), (16, 0x1_0800));
+        let mut copy = Packet::default();
+        copy.copy_from(&packet);
+        assert_eq!(copy, packet);
+        assert_eq!(packet.strip_front(), 0x1_0800);
+        assert_eq!((packet.bytes(), packet.packet_type()), (&b"ab"[..], 0));
+        copy.fill(b"xy");
+        assert_eq!((copy.strip_front(), copy.bytes()), (0, &b"xy"[..]));
     }
 
     #[test]

@@ -106,6 +106,8 @@ pub struct Sender {
 pub struct Notice {
     /// Why the controller gets the packet.
     pub reason: PacketInReason,
+    /// The packet's type ([`Packet::packet_type`]).
+    pub packet_type: u32,
     /// Length of the packet before it was cut to the requested length.
     pub total_len_bytes: usize,
     /// The controllers that get it: those that chose this number; 0 for all that chose none.
@@ -518,8 +520,10 @@ impl Outbox {
             return;
         }
         if let Some(mut copy) = self.copy_of(packet) {
+            let packet_type = copy.strip_front();
             let notice = Notice {
                 reason: *reason,
+                packet_type,
                 total_len_bytes: copy.len(),
                 controller_id: *controller_id,
                 userdata: userdata.clone(),

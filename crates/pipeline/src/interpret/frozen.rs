@@ -285,7 +285,7 @@ impl<O: Observer> Walk<'_, O> {
                 Source::Intrinsic(_) => {
                     // The packet itself says where it came from.
                     let is_known = *field == f::IN_PORT && self.state.is_original(*field);
-                    // Controllers get Ethernet frames.
+                    // The packet carries its type.
                     let is_known = is_known || *field == f::PACKET_TYPE;
                     *field != f::RECIRC_ID && !is_known && !is_tracked(*field)
                 }

@@ -188,6 +188,7 @@ impl<O: Observer> Walk<'_, O> {
 
     /// Takes the outermost header off; another parse finds what is behind it.
     fn uncover(&mut self, packet_type: u32) -> Next {
+        self.set_packet_type(packet_type);
         self.emit(Effect::Decapsulate { packet_type });
         Next::Freeze
     }

@@ -45,6 +45,9 @@ pub struct DatapathActions {
     /// control side: the packet's ARP, ICMP or neighbour discovery is changed, or an action
     /// asks for it.
     pub is_slow: bool,
+    /// Whether they put labels in front of packets or take them off (`add_mpls`), which not all
+    /// datapaths of Open vSwitch can.
+    pub uses_labels_in_front: bool,
     /// The meter that they pass then.
     pub slow_path_meter: Option<MeterPlace>,
 }
@@ -90,6 +93,7 @@ impl ActionWriter<'_> {
         let actions = DatapathActions {
             text,
             is_slow: commit.is_slow,
+            uses_labels_in_front: commit.uses_labels_in_front,
             slow_path_meter: effects.iter().find_map(|effect| match effect {
                 Effect::Slow { meter } => *meter,
                 _ => None,
@@ -148,6 +152,7 @@ impl ActionWriter<'_> {
         self.list(effects, &mut copy);
         commit.examined = copy.examined;
         commit.is_slow |= copy.is_slow;
+        commit.uses_labels_in_front |= copy.uses_labels_in_front;
         copy.texts.join(",")
     }
 

@@ -155,6 +155,8 @@ pub(super) struct Commit {
     came_with: (usize, usize),
     /// Whether a change is one that Open vSwitch makes by a detour through its control side.
     pub(super) is_slow: bool,
+    /// Whether a label is put in front of a packet's type, or taken off.
+    pub(super) uses_labels_in_front: bool,
     pub(super) texts: Vec<String>,
     /// The values of outer headers that were written last.
     tunnel: String,
@@ -169,6 +171,7 @@ impl Commit {
         Commit {
             came_with: (packet.tags.len(), packet.labels.len()),
             is_slow: false,
+            uses_labels_in_front: false,
             base: packet.clone(),
             flow: packet,
             examined: flow.mask.clone(),

@@ -55,6 +55,7 @@ impl Commit {
             let known = u32::MAX;
             flow.labels.push(Label { entry, known });
             self.pending = Some(Front::Label);
+            self.uses_labels_in_front = true;
             return;
         }
         let byte = |place: usize| u128::from(header.get(place).copied().unwrap_or(0));
@@ -88,6 +89,7 @@ impl Commit {
                 } else {
                     packet_type & 0xffff
                 };
+                self.uses_labels_in_front = true;
                 format!("pop_mpls(eth_type={kind:#x})")
             }
         };
