@@ -361,6 +361,7 @@ impl<const W: usize> Core<W> {
                 in_port: packet.in_port().0,
                 recirculation_id: ticket.continuation,
                 connection: ticket.connection,
+                packet_type: packet.packet_type(),
                 tunnel: packet.tunnel(),
                 ..Receipt::default()
             };

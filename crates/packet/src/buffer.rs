@@ -15,6 +15,9 @@
 //! 4. A packet that was captured only in part knows how many bytes are missing
 //!    ([`Packet::cut_bytes`]). New bytes ([`Packet::fill`], [`Packet::receive_area`]) are
 //!    whole.
+//! 5. A packet that begins behind Ethernet ([`Packet::is_layer3`]) keeps 14 bytes in front all the
+//!    same: twelve zeros, and the type of what follows. So it is read and changed like any other,
+//!    and leaves by a port for Ethernet as it is.
 
 use crate::{Instant, TunnelValues};
 
@@ -33,6 +36,9 @@ impl std::fmt::Display for PortId {
 /// Enough for two VLAN tags, three MPLS labels and an outer Ethernet, IPv6, UDP and Geneve header
 /// with options.
 pub const HEADROOM_BYTES: usize = 192;
+
+/// What a packet that begins behind Ethernet keeps in front (invariant 5).
+const LAYER3_FRONT_BYTES: usize = 14;
 
 /// A packet: bytes with headroom, the port it came from, and when.
 ///
@@ -56,6 +62,7 @@ pub struct Packet {
     /// Kept for the next packet in this memory if `is_tunneled` is false.
     tunnel: Option<Box<TunnelValues>>,
     is_tunneled: bool,
+    is_layer3: bool,
 }
 
 impl Packet {
@@ -74,6 +81,26 @@ impl Packet {
         let mut packet = Packet::with_capacity(bytes.len());
         packet.fill(bytes);
         packet
+    }
+
+    /// A packet that begins behind Ethernet, with the header of an EtherType.
+    pub fn from_layer3(ether_type: u16, bytes: &[u8]) -> Self {
+        let mut packet = Packet::from_bytes(bytes);
+        let front = packet.prepend(LAYER3_FRONT_BYTES);
+        front[..12].fill(0);
+        front[12..].copy_from_slice(&ether_type.to_be_bytes());
+        packet.is_layer3 = true;
+        packet
+    }
+
+    /// Leaves the packet's own bytes only, and returns its type: of a packet that begins behind
+    /// Ethernet, what is in front of it is removed.
+    pub fn strip_front(&mut self) -> u32 {
+        let packet_type = self.packet_type();
+        if std::mem::take(&mut self.is_layer3) {
+            self.remove_front(LAYER3_FRONT_BYTES.min(self.len()));
+        }
+        packet_type
     }
 
     /// The packet, from its first header to its last byte.
@@ -161,6 +188,33 @@ impl Packet {
         self.is_tunneled = false;
     }
 
+    /// Whether the packet begins behind Ethernet (invariant 5).
+    #[inline]
+    pub fn is_layer3(&self) -> bool {
+        self.is_layer3
+    }
+
+    /// The packet's type (OpenFlow 1.5.1, section 7.2.3.11): 0 for Ethernet, else namespace 1 and
+    /// the EtherType.
+    #[inline]
+    pub fn packet_type(&self) -> u32 {
+        match self.is_layer3 {
+            false => 0,
+            true => self.layer3_type(),
+        }
+    }
+
+    #[cold]
+    fn layer3_type(&self) -> u32 {
+        let ether_type = self.bytes().get(12..14).unwrap_or(&[0; 2]);
+        1 << 16 | u32::from(u16::from_be_bytes([ether_type[0], ether_type[1]]))
+    }
+
+    /// Says whether the packet begins behind Ethernet; the caller has written the bytes in front.
+    pub(crate) fn set_layer3(&mut self, is_layer3: bool) {
+        self.is_layer3 = is_layer3;
+    }
+
     /// Replaces the packet's bytes, with full headroom in front; keeps the allocation if it fits.
     pub fn fill(&mut self, bytes: &[u8]) {
         let end = HEADROOM_BYTES + bytes.len();
@@ -171,6 +225,7 @@ impl Packet {
         (self.start, self.end) = (HEADROOM_BYTES, end);
         self.cut_bytes = 0;
         self.is_tunneled = false;
+        self.is_layer3 = false;
     }
 
     /// Makes this packet a copy of `other`, bytes and origin; keeps the allocation if it fits.
@@ -178,6 +233,7 @@ impl Packet {
         self.fill(other.bytes());
         self.set_received(other.in_port, other.received_at);
         self.cut_bytes = other.cut_bytes;
+        self.is_layer3 = other.is_layer3;
         if let Some(tunnel) = other.tunnel() {
             self.tunnel_mut().clone_from(tunnel);
         }
@@ -192,6 +248,7 @@ impl Packet {
         self.end = self.end.max(HEADROOM_BYTES);
         self.cut_bytes = 0;
         self.is_tunneled = false;
+        self.is_layer3 = false;
         &mut self.storage[HEADROOM_BYTES..]
     }
 
@@ -263,6 +320,7 @@ impl PartialEq for Packet {
             && self.in_port == other.in_port
             && self.received_at == other.received_at
             && self.tunnel() == other.tunnel()
+            && self.is_layer3 == other.is_layer3
     }
 }
 
@@ -321,6 +379,19 @@ mod tests {
         packet.truncate(1);
         packet.append(b"z");
         assert_eq!(packet.bytes(), b"xz");
+    }
+
+    #[test]
+    fn a_type_is_copied_and_ends_with_the_packet() {
+        let mut packet = Packet::from_layer3(0x0800, b"ab");
+        assert_eq!((packet.len(), packet.packet_type()), (16, 0x1_0800));
+        let mut copy = Packet::default();
+        copy.copy_from(&packet);
+        assert_eq!(copy, packet);
+        assert_eq!(packet.strip_front(), 0x1_0800);
+        assert_eq!((packet.bytes(), packet.packet_type()), (&b"ab"[..], 0));
+        copy.fill(b"xy");
+        assert_eq!((copy.strip_front(), copy.bytes()), (0, &b"xy"[..]));
     }
 
     #[test]

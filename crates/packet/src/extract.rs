@@ -27,6 +27,8 @@ pub struct Receipt<'a> {
     pub in_port: u32,
     /// The frozen continuation that the packet resumes; zero on a first pass.
     pub recirculation_id: u32,
+    /// The packet's type ([`crate::Packet::packet_type`]); zero for Ethernet.
+    pub packet_type: u32,
     /// The values of its tunnel, if it is from one.
     pub tunnel: Option<&'a TunnelValues>,
     /// The packet's mark (Linux's `skb->mark`).
@@ -116,6 +118,7 @@ impl Receipt<'_> {
             Intrinsic::InPort => u64::from(self.in_port),
             Intrinsic::RecirculationId => u64::from(self.recirculation_id),
             Intrinsic::Tunnel(part) => self.tunnel.map_or(0, |tunnel| tunnel.get(part) as u64),
+            Intrinsic::PacketType => u64::from(self.packet_type),
             Intrinsic::PacketMark => u64::from(self.mark),
             Intrinsic::DatapathHash => u64::from(self.datapath_hash),
             Intrinsic::ConnectionState => u64::from(self.connection.state),
@@ -453,6 +456,8 @@ mod tests {
             vec![0x88, 0xa8, 0x20, 0x07, 0x81, 0x00, 0x00, 0x09, 0x86, 0xdd],
             vec![0x86, 0xdd],
             vec![0x88, 0x47],
+            vec![0x89, 0x4f, 0x0f, 0xc6, 1, 3],
+            vec![0x89, 0x4f, 0x2f, 0xc4, 2, 1],
             vec![0x08, 0x06, 0, 1, 8, 0, 6, 4],
             vec![0x00, 0x40],
         ]);

@@ -97,6 +97,8 @@ pub enum Intrinsic {
     InPort,
     /// The frozen continuation that the packet resumes; zero on its first pass.
     RecirculationId,
+    /// The packet's type: 0 for Ethernet, else namespace 1 and an EtherType.
+    PacketType,
     /// A value of the tunnel that the packet is from; zero without a tunnel.
     Tunnel(TunnelPart),
     /// The packet's mark.

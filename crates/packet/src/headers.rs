@@ -196,6 +196,7 @@ impl Headers {
             0x86dd => self.parse_ipv6(frame, payload),
             0x0806 | 0x8035 => self.parse_arp(frame, payload),
             0x8847 | 0x8848 => self.parse_mpls(frame, payload),
+            0x894f => self.parse_nsh(frame, payload),
             _ => {}
         }
     }
@@ -223,6 +224,28 @@ impl Headers {
                 return; // bottom of stack
             }
             at += 4;
+        }
+    }
+
+    /// Parses a network service header of version 0 (RFC 8300, section 2.2); one of MD type 1 has
+    /// exactly four context headers.
+    fn parse_nsh(&mut self, frame: &[u8], at: usize) {
+        let Some(base) = frame.get(at..at + 8) else {
+            return;
+        };
+        let (version, len) = (base[0] >> 6, usize::from(base[1] & 0x3f) * 4);
+        let has_context = base[2] == 1;
+        let is_sound = match base[2] {
+            1 => len == 24,
+            2 => len >= 8,
+            _ => true,
+        };
+        if version != 0 || !is_sound || frame.len() < at + len {
+            return;
+        }
+        self.note(h::NSH, at);
+        if has_context {
+            self.note(h::NSH_CONTEXT, at);
         }
     }
 

@@ -14,7 +14,9 @@
 //!    that takes another parse.
 //! 5. A push is refused if the frame would exceed [`Rewriter::MAX_FRAME_BYTES`], the longest
 //!    that can be parsed. Offsets have 16 bits and must not wrap.
-//! 6. With a routing header whose segments are not used up, TCP's pseudo-header has the final
+//! 6. What the header that [`Rewriter::encapsulate`] adds hides, and what removing one reveals, is
+//!    found by another parse, at once.
+//! 7. With a routing header whose segments are not used up, TCP's pseudo-header has the final
 //!    destination (RFC 8200, section 8.1). The IPv6 destination is then not part of its sum.
 
 use crate::Packet;
@@ -192,6 +194,81 @@ impl<'a> Rewriter<'a> {
         self.headers.place(h::MPLS_0, second);
         self.headers.place(h::MPLS_1, third);
         true
+    }
+
+    /// Removes the Ethernet header of a packet without tags; what follows keeps its type.
+    ///
+    /// Returns whether the packet had one.
+    pub fn pop_ethernet(&mut self) -> bool {
+        let at = self.headers.offset(h::ETHER_TYPE);
+        let (Some(at), false) = (at, self.packet.is_layer3()) else {
+            return false;
+        };
+        // IEEE 802.2's header in front of the type belongs to Ethernet.
+        let ether_type = self.headers.scalar(Scalar::EtherType);
+        self.remove(12, at - 12);
+        let bytes = self.packet.bytes_mut();
+        bytes[..12].fill(0);
+        bytes[12..14].copy_from_slice(&ether_type.to_be_bytes());
+        self.packet.set_layer3(true);
+        true
+    }
+
+    /// Adds an Ethernet header with addresses of zero; returns whether the packet had none.
+    pub fn push_ethernet(&mut self) -> bool {
+        let had_none = self.packet.is_layer3();
+        self.packet.set_layer3(false);
+        had_none
+    }
+
+    /// Adds a header of layer 3 in front of the whole packet, its Ethernet header included.
+    ///
+    /// Returns whether there was room (invariant 5).
+    pub fn encapsulate(&mut self, ether_type: u16, header: &[u8]) -> bool {
+        let inner = if self.packet.is_layer3() { 14 } else { 0 };
+        let count = header.len() + 14 - inner;
+        if !self.has_room(count) {
+            return false;
+        }
+        self.packet.prepend(count);
+        let bytes = self.packet.bytes_mut();
+        bytes[..12].fill(0);
+        bytes[12..14].copy_from_slice(&ether_type.to_be_bytes());
+        bytes[14..14 + header.len()].copy_from_slice(header);
+        self.packet.set_layer3(true);
+        self.parse_again()
+    }
+
+    /// Removes the outermost header of a packet of layer 3: a label, or a network service header.
+    ///
+    /// What follows has this type: 0 for Ethernet, else namespace 1 and an EtherType. Returns
+    /// whether there was such a header, and enough behind it.
+    pub fn decapsulate(&mut self, packet_type: u32) -> bool {
+        let bytes = self.packet.bytes();
+        let len = match (self.headers.offset(h::NSH), self.headers.has(h::MPLS_0)) {
+            (Some(at), _) => usize::from(bytes[at + 1] & 0x3f) * 4,
+            (None, true) => 4,
+            (None, false) => return false,
+        };
+        if !self.packet.is_layer3() || len == 0 {
+            return false;
+        }
+        if packet_type == 0 {
+            if bytes.len() < 14 + len + 14 {
+                return false;
+            }
+            self.packet.remove_front(14 + len);
+            self.packet.set_layer3(false);
+        } else {
+            self.remove(12, len);
+            let ether_type = (packet_type as u16).to_be_bytes();
+            self.packet.bytes_mut()[12..14].copy_from_slice(&ether_type);
+        }
+        self.parse_again()
+    }
+
+    fn parse_again(&mut self) -> bool {
+        self.headers.read(self.packet.bytes()).is_ok()
     }
 
     fn find(&self, source: &Source) -> Option<Found> {

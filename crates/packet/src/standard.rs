@@ -49,6 +49,11 @@ pub mod header {
         MPLS_1,
         /// The third entry.
         MPLS_2,
+        /// The network service header (RFC 8300, section 2).
+        NSH,
+        /// The network service header again, but present only with four context headers (MD
+        /// type 1).
+        NSH_CONTEXT,
         /// ARP for IPv4 over Ethernet (RFC 826).
         ARP,
         /// IPv4 (RFC 791, section 3.1).
@@ -223,6 +228,7 @@ catalogue! {
     CT_TP_DST: given("ct_tp_dst", 16, Intrinsic::ConnectionDestinationPort);
     PKT_MARK: given("pkt_mark", 32, Intrinsic::PacketMark);
     DP_HASH: given("dp_hash", 32, Intrinsic::DatapathHash);
+    PACKET_TYPE: given("packet_type", 32, Intrinsic::PacketType);
     METADATA: register("metadata", 64);
     REG0: register("reg0", 32);
     REG1: register("reg1", 32);
@@ -253,6 +259,16 @@ catalogue! {
     MPLS_TTL: wire("mpls_ttl", 8, Link, &[at(h::MPLS_0, 24)]);
     MPLS_LSE1: wire("mpls_lse1", 32, Link, &[at(h::MPLS_1, 0)]);
     MPLS_LSE2: wire("mpls_lse2", 32, Link, &[at(h::MPLS_2, 0)]);
+    NSH_FLAGS: wire("nsh_flags", 2, Network, &[at(h::NSH, 2)]);
+    NSH_TTL: wire("nsh_ttl", 6, Network, &[at(h::NSH, 4)]);
+    NSH_MDTYPE: wire("nsh_mdtype", 8, Network, &[at(h::NSH, 16)]);
+    NSH_NP: wire("nsh_np", 8, Network, &[at(h::NSH, 24)]);
+    NSH_SPI: wire("nsh_spi", 24, Network, &[at(h::NSH, 32)]);
+    NSH_SI: wire("nsh_si", 8, Network, &[at(h::NSH, 56)]);
+    NSH_C1: wire("nsh_c1", 32, Network, &[at(h::NSH_CONTEXT, 64)]);
+    NSH_C2: wire("nsh_c2", 32, Network, &[at(h::NSH_CONTEXT, 96)]);
+    NSH_C3: wire("nsh_c3", 32, Network, &[at(h::NSH_CONTEXT, 128)]);
+    NSH_C4: wire("nsh_c4", 32, Network, &[at(h::NSH_CONTEXT, 160)]);
     IP_SRC: wire("nw_src", 32, Network, &[at(h::IPV4, 96)]);
     IP_DST: wire("nw_dst", 32, Network, &[at(h::IPV4, 128)]);
     IPV6_SRC: wire("ipv6_src", 128, Network, &[at(h::IPV6, 64)]);
@@ -278,6 +294,8 @@ catalogue! {
     ND_SLL: wire("nd_sll", 48, Transport, &[at(h::ND_SLL, 0)]);
     ND_TLL: wire("nd_tll", 48, Transport, &[at(h::ND_TLL, 0)]);
     PRESENT_MPLS: presence("present:mpls", Link, h::MPLS_0);
+    PRESENT_NSH: presence("present:nsh", Network, h::NSH);
+    PRESENT_NSH_CONTEXT: presence("present:nsh_context", Network, h::NSH_CONTEXT);
     PRESENT_ARP: presence("present:arp", Network, h::ARP);
     PRESENT_IPV4: presence("present:ipv4", Network, h::IPV4);
     PRESENT_IPV6: presence("present:ipv6", Network, h::IPV6);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use thalweg_packet::{FieldId, PortId};
 
 use crate::effect::PacketInReason;
+use crate::encap::Encap;
 use crate::learning::Learning;
 use crate::links::{LinkChoice, MemberChoice};
 use crate::meters::MeterId;
@@ -253,6 +254,14 @@ pub enum Action {
     DecTtl,
     /// Decrements the MPLS TTL, with the same rule.
     DecMplsTtl,
+    /// Decrements the TTL of the network service header; a packet whose TTL is 0 or 1, or that has
+    /// no such header, is not processed further.
+    DecNshTtl,
+    /// Adds a header in front of the packet.
+    Encap(Encap),
+    /// Removes the outermost header; what follows has this type (namespace and EtherType), or the
+    /// one that the header says ([`crate::NEXT_PROTOCOL`]).
+    Decap(u32),
     /// Looks the packet up again, then continues with this list.
     Resubmit {
         /// The input port for that lookup only, not for the actions it leads to.

@@ -63,10 +63,16 @@ pub enum DropReason {
     NotCut,
     /// A band of a meter was exceeded.
     Meter,
+    /// A header could not be added to a packet of its type, or removed from it.
+    UnsupportedPacketType,
+    /// There were more labels than a key has.
+    TooManyLabels,
+    /// A header was removed, and what followed it was too short for what it should be.
+    TooShort,
 }
 
 /// Names of the reasons, in the order of the enum.
-const NAMES: [&str; 22] = [
+const NAMES: [&str; 25] = [
     "table_miss",
     "action",
     "input_port",
@@ -89,6 +95,9 @@ const NAMES: [&str; 22] = [
     "no_live_member",
     "not_cut",
     "meter",
+    "unsupported_packet_type",
+    "too_many_labels",
+    "too_short",
 ];
 
 impl DropReason {
@@ -121,6 +130,9 @@ impl DropReason {
             DropReason::NoLiveMember => 19,
             DropReason::NotCut => 20,
             DropReason::Meter => 21,
+            DropReason::UnsupportedPacketType => 22,
+            DropReason::TooManyLabels => 23,
+            DropReason::TooShort => 24,
         }
     }
 }

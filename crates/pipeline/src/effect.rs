@@ -14,7 +14,8 @@
 //! 1. A send copies the packet as it is at that moment; later rewrites do not affect the copy.
 //!    The last send of a list, or the last nested list, takes the packet itself if nothing
 //!    follows it.
-//! 2. A packet is dropped, and counted, if its frame has no room for a new header.
+//! 2. A packet is dropped, and counted, if its frame has no room for a new header, or if too little
+//!    follows a header that is removed.
 //! 3. [`Effect::Recirculate`] is the last effect of its list: the packet, as it is then, is
 //!    looked up again, with what the tracker of connections said of it.
 //! 4. What the tracker says of a packet changes no effect of the list, only the next lookup.
@@ -105,6 +106,8 @@ pub struct Sender {
 pub struct Notice {
     /// Why the controller gets the packet.
     pub reason: PacketInReason,
+    /// The packet's type ([`Packet::packet_type`]).
+    pub packet_type: u32,
     /// Length of the packet before it was cut to the requested length.
     pub total_len_bytes: usize,
     /// The controllers that get it: those that chose this number; 0 for all that chose none.
@@ -153,6 +156,22 @@ pub enum Effect {
     PopMpls {
         /// The new EtherType.
         ether_type: u16,
+    },
+    /// Adds an Ethernet header with addresses of zero to a packet without one.
+    PushEthernet,
+    /// Removes the Ethernet header of a packet without tags.
+    PopEthernet,
+    /// Adds a header of layer 3 in front of the whole packet.
+    Encapsulate {
+        /// The new EtherType.
+        ether_type: u16,
+        /// The header.
+        header: Box<[u8]>,
+    },
+    /// Removes the outermost header of a packet without Ethernet.
+    Decapsulate {
+        /// The type of what follows: 0 for Ethernet, else namespace 1 and an EtherType.
+        packet_type: u32,
     },
     /// Gives the packet a queue of the ports that it leaves by; 0 for none.
     Queue(u32),
@@ -302,6 +321,7 @@ impl Effect {
                 };
                 self.lists().map(of_list).sum()
             }
+            Effect::Encapsulate { header, .. } => header.len(),
             Effect::Track(request) => std::mem::size_of_val(&**request),
             Effect::LearnRule { rule, .. } => {
                 std::mem::size_of_val(&**rule)
@@ -500,8 +520,10 @@ impl Outbox {
             return;
         }
         if let Some(mut copy) = self.copy_of(packet) {
+            let packet_type = copy.strip_front();
             let notice = Notice {
                 reason: *reason,
+                packet_type,
                 total_len_bytes: copy.len(),
                 controller_id: *controller_id,
                 userdata: userdata.clone(),
@@ -671,7 +693,11 @@ fn run_part(
                 });
             }
             _ if !rewrite(effect, fields, &mut packet, &mut headers) => {
-                outbox.drops.count(DropReason::TooLong, 1); // Invariant 2.
+                let reason = match effect {
+                    Effect::Decapsulate { .. } => DropReason::TooShort,
+                    _ => DropReason::TooLong,
+                };
+                outbox.drops.count(reason, 1); // Invariant 2.
                 break;
             }
             _ => {}
@@ -727,6 +753,16 @@ fn rewrite(
         Effect::PopMpls { ether_type } => {
             rewriter.pop_mpls(*ether_type);
         }
+        Effect::PushEthernet => {
+            rewriter.push_ethernet();
+        }
+        Effect::PopEthernet => {
+            rewriter.pop_ethernet();
+        }
+        Effect::Encapsulate { ether_type, header } => {
+            return rewriter.encapsulate(*ether_type, header);
+        }
+        Effect::Decapsulate { packet_type } => return rewriter.decapsulate(*packet_type),
         Effect::Output(_)
         | Effect::Controller { .. }
         | Effect::Learn { .. }

@@ -12,6 +12,7 @@ mod conjunctions;
 mod connections;
 mod drops;
 mod effect;
+mod encap;
 pub mod explain;
 mod flow;
 mod fragments;
@@ -52,14 +53,15 @@ pub use drops::{DropReason, Drops};
 pub use effect::{
     Effect, HeldFragment, Notice, Outbox, PacketInReason, Recirculation, Sender, run,
 };
+pub use encap::{Encap, NEXT_PROTOCOL, ServiceContext, ServiceHeader};
 pub use flow::{
     Bucket, DEFAULT_PRIORITY, Flow, Group, GroupKind, HashedField, Labels, PortState, Selection,
     SelectionMethod,
 };
 pub use fragments::FragmentMode;
 pub use interpret::{
-    Author, Continuation, FrozenList, Memory, NormalSight, Observer, SeenFields, Shortcut, Sight,
-    Translation, Walker, observe, observe_resumed, resume, translate,
+    Author, Continuation, ExpiredTtl, FrozenList, Memory, NormalSight, Observer, SeenFields,
+    Shortcut, Sight, Translation, Walker, observe, observe_resumed, resume, translate,
 };
 pub use learning::{
     LearnPart, LearnTarget, LearnedBits, LearnedCookie, LearnedCounts, LearnedRule, Learning,

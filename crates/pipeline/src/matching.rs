@@ -1,5 +1,6 @@
 //! Matches: the conditions of a rule, field by field.
 
+use thalweg_packet::standard as f;
 use thalweg_packet::{FieldId, Layout, standard};
 
 /// A condition on one field: `field & mask == value`.
@@ -125,6 +126,30 @@ impl Match {
             layout.set(&mut mask, term.field, term.mask);
         }
         (value, mask)
+    }
+
+    /// The same for a rule: one that names no packet type matches packets that begin with Ethernet,
+    /// if the layout tells them from others.
+    ///
+    /// # Panics
+    /// If the layout lacks one of the fields.
+    pub(crate) fn compile_rule(&self, layout: &Layout) -> (Vec<u64>, Vec<u64>) {
+        let (value, mut mask) = self.compile(layout);
+        if layout.slot(f::PACKET_TYPE).is_some() && self.term(f::PACKET_TYPE).is_none() {
+            layout.set(&mut mask, f::PACKET_TYPE, u32::MAX.into());
+        }
+        (value, mask)
+    }
+
+    /// Rebuilds the match of a rule, as [`Match::compile_rule`] has written it.
+    pub(crate) fn from_rule_words(layout: &Layout, value: &[u64], mask: &[u64]) -> Match {
+        let mut matching = Match::from_words(layout, value, mask);
+        let is_default = |term: &Term| term.field == f::PACKET_TYPE && term.value == 0;
+        if matching.terms.iter().any(is_default) {
+            let kept = matching.terms.iter().filter(|term| !is_default(term));
+            matching.terms = kept.copied().collect();
+        }
+        matching
     }
 
     /// Rebuilds the match from words of a layout.

@@ -376,7 +376,7 @@ impl Pipeline {
     pub fn match_of(&self, id: RuleId) -> Option<Match> {
         let table = self.table(self.rule(id)?.table)?;
         let (value, mask) = table.pattern(id)?;
-        Some(Match::from_words(self.layout(), &value, &mask))
+        Some(Match::from_rule_words(self.layout(), &value, &mask))
     }
 
     /// The rule as a flow that could be added again.

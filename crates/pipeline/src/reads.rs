@@ -164,6 +164,20 @@ fn add_action(action: &Action, fields: &[FieldDescriptor], used: &mut BTreeSet<F
             ]);
         }
         Action::DecMplsTtl => used.extend([f::MPLS_TTL, f::PRESENT_MPLS]),
+        Action::Encap(_) | Action::Decap(_) => {
+            used.extend(MPLS_FIELDS);
+            used.extend([
+                f::PACKET_TYPE,
+                f::VLAN_TCI,
+                f::VLAN_TCI_INNER,
+                f::ETH_SRC,
+                f::ETH_DST,
+                f::PRESENT_NSH,
+                f::PRESENT_NSH_CONTEXT,
+                f::NSH_NP,
+            ]);
+        }
+        Action::DecNshTtl => used.extend([f::NSH_TTL, f::PRESENT_NSH]),
         Action::Resubmit {
             in_port,
             with_tuple,
@@ -321,7 +335,8 @@ pub(crate) fn precondition(field: FieldId, fields: &[FieldDescriptor]) -> Vec<Fi
 /// changed only by the actions for that.
 pub(crate) fn is_writable(field: FieldId, descriptor: &FieldDescriptor) -> bool {
     let is_hidden = matches!(field, f::VLAN_TCI_INNER | f::MPLS_LSE1 | f::MPLS_LSE2);
-    let is_structure = matches!(field, f::RECIRC_ID | f::MPLS_BOS | f::TCP_FLAGS);
+    let is_structure = matches!(field, f::RECIRC_ID | f::MPLS_BOS | f::TCP_FLAGS)
+        || matches!(field, f::PACKET_TYPE | f::NSH_MDTYPE | f::NSH_NP);
     // Only a lookup, the action set and a datapath set these.
     let is_set_elsewhere = matches!(field, f::CONJ_ID | f::ACTSET_OUTPUT | f::DP_HASH);
     let is_structure = is_structure || is_set_elsewhere;

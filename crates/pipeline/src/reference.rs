@@ -208,6 +208,7 @@ impl<'a> Passes<'a> {
         let receipt = Receipt {
             in_port: packet.in_port().0,
             recirculation_id: self.made,
+            packet_type: packet.packet_type(),
             tunnel: packet.tunnel(),
             mark: self.beginning.mark,
             datapath_hash: self.beginning.datapath_hash,

@@ -428,8 +428,16 @@ const FAULTS: &[(&str, &str)] = &[
         "flow:1:11: `1/1` is not a value for `nw_ttl`, which takes no mask",
     ),
     (
+        "nd_reserved=1 actions=1",
+        "flow:1:1: `nd_reserved` is not supported; 1 line uses it",
+    ),
+    (
         "nsh_spi=1 actions=1",
-        "flow:1:1: `nsh_spi` is not supported; 1 line uses it",
+        "flow:1:1: `nsh_spi` needs `eth_type=0x894f`; say so in the rule's match",
+    ),
+    (
+        "eth_type=0x894f,nsh_ttl=64 actions=1",
+        "flow:1:25: `64` is not a number of at most 6 bits",
     ),
     (
         "actions=meter:0",
@@ -590,20 +598,20 @@ fn limits_hold() {
 #[test]
 fn what_is_missing_is_counted_by_name() {
     let text = format!(
-        "arp,actions=drop\n{}nsh_spi=1,actions=drop\nactions=fly\n{}",
-        "ip,actions=dec_nsh_ttl\n".repeat(300),
-        "actions=dec_nsh_ttl\nactions=encap()\n".repeat(2)
+        "arp,actions=drop\n{}nd_reserved=1,actions=drop\nactions=fly\n{}",
+        "ip,actions=dec_ttl(7)\n".repeat(300),
+        "actions=dec_ttl(7)\nskb_priority=1,actions=drop\n".repeat(2)
     );
     let errors = parse_rules("r", &text).expect_err("faults");
     let said: Vec<String> = errors.iter().map(TextError::to_string).collect();
     assert_eq!(
         said,
         [
-            "r:2:12: `dec_nsh_ttl` is not supported; 302 lines use it, this one first",
-            "r:302:1: `nsh_spi` is not supported; 1 line uses it",
+            "r:2:20: `dec_ttl(CONTROLLER_IDS)` is not supported; 302 lines use it, this one first",
+            "r:302:1: `nd_reserved` is not supported; 1 line uses it",
             "r:303:9: unknown action or port `fly`; give its number, or the name of a port that \
              exists",
-            "r:305:9: `encap` is not supported; 2 lines use it, this one first",
+            "r:305:1: `skb_priority` is not supported; 2 lines use it, this one first",
         ]
     );
 }
@@ -803,7 +811,8 @@ fn groups_are_read_and_printed() {
             "group_id=1,type=select,selection_method=hash,fields(tcp_dst,tcp_dst=7),bucket=1",
             "named only once",
         ),
-        ("group_id=1,type=all,bucket=encap()", "`encap`"),
+        ("group_id=1,type=all,bucket=encap()", "encap(HEADER)"),
+        ("group_id=1,type=all,bucket=encap(gre)", "`gre`"),
         ("group_id=1,type=all,bucket=goto_table:1", "instruction"),
     ] {
         let errors = parse_groups("g", text).expect_err(text);

@@ -5,6 +5,8 @@
 //! `THALWEG_CHECKS` sets more comparisons than the default, and `THALWEG_SEED` another first
 //! seed.
 
+#[path = "lab/layers.rs"]
+mod layers;
 #[path = "lab/meters.rs"]
 mod meters;
 #[path = "lab/vlans.rs"]
@@ -114,6 +116,8 @@ struct Run {
     drops: bool,
     /// Whether packets come out of tunnels, and rules read and write their values.
     tunnels: bool,
+    /// Whether rules put headers in front of packets and take them off.
+    layers: bool,
     checked: u64,
     flips: u64,
 }
@@ -162,7 +166,12 @@ impl Run {
             set.expect("ports can have these VLANs, and the switch these mirrors");
         }
         let tunnels = seed % 4 == 1;
-        let parsed = text::parse_rules("random", &spelt(rules.rules_text(), tunnels));
+        let layers = seed % 4 == 3;
+        let mut rules_text = spelt(rules.rules_text(), tunnels, layers);
+        if layers {
+            rules_text += layers::RULES;
+        }
+        let parsed = text::parse_rules("random", &rules_text);
         let parsed = parsed.unwrap_or_else(|errors| panic!("seed {seed}: {errors:?}"));
         let change = meters::metered(&mut random, parsed.into_change());
         engine
@@ -176,6 +185,7 @@ impl Run {
             now,
             drops,
             tunnels,
+            layers,
             checked: 0,
             flips: 0,
         }
@@ -210,7 +220,10 @@ impl Run {
     }
 
     fn next_packet(&mut self) -> Packet {
-        let random = self.packets.next_packet();
+        let mut random = self.packets.next_packet();
+        if self.layers && self.random.random_ratio(1, 3) {
+            random.bytes = layers::any_service(&mut self.random, &random.bytes);
+        }
         let mut packet = Packet::from_bytes(&random.bytes);
         packet.set_received(PortId(random.in_port), self.now);
         if self.tunnels && self.random.random_ratio(2, 3) {
@@ -317,7 +330,8 @@ impl Run {
             let applied = self.engine.apply(&Change::one(set), self.now);
             applied.unwrap_or_else(|error| panic!("{context}: {error}"));
         }
-        let change = spelt(self.rules.next_change().to_string(), self.tunnels);
+        let change = self.rules.next_change().to_string();
+        let change = spelt(change, self.tunnels, self.layers);
         let parsed = text::parse_changes("random", &change);
         let changes = parsed.unwrap_or_else(|errors| panic!("{context}: {errors:?}\n{change}"));
         if self.random.random_ratio(1, 4) {
@@ -333,8 +347,12 @@ impl Run {
     }
 }
 
-/// The same rules; with `tunnels`, registers 2 and 3 are values of the packet's tunnel.
-fn spelt(rules: String, tunnels: bool) -> String {
+/// The same rules; with `tunnels`, registers 2 and 3 are values of the packet's tunnel. With
+/// `layers`, many put headers in front of what they send, or take some off.
+fn spelt(rules: String, tunnels: bool, layers: bool) -> String {
+    if layers {
+        return layers::with_layers(&rules);
+    }
     if !tunnels {
         return rules;
     }
@@ -406,6 +424,10 @@ fn every_cached_answer_is_the_interpreters() {
     assert!(
         hits > checked / 4,
         "the caches were hardly used: {hits} hits of {checked}"
+    );
+    assert!(
+        drops["unsupported_packet_type"] > 0 && drops["too_short"] > 0,
+        "no header was refused or too short"
     );
     assert!(recirculations > 0, "no packet was looked up twice");
     assert!(drops["fragment"] > 0, "no fragment was dropped");

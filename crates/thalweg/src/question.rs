@@ -207,6 +207,7 @@ impl Question {
         let receipt = Receipt {
             in_port: self.in_port.0,
             recirculation_id: 0,
+            packet_type: 0,
             tunnel: Some(&self.beginning.tunnel),
             mark: self.beginning.mark,
             datapath_hash: self.beginning.datapath_hash,

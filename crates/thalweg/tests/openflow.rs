@@ -367,12 +367,8 @@ fn what_the_switch_cannot_do_has_the_standards_error() {
     let cases = [
         ("dp_hash=1,actions=output:1", "OFPBRC_EPERM"),
         (
-            "dl_type=0x894f,nsh_ttl=1,actions=output:1",
+            "icmp6,icmp_type=135,icmp_code=0,nd_reserved=1,actions=output:1",
             "OFPBMC_BAD_FIELD",
-        ),
-        (
-            "dl_type=0x894f,actions=dec_nsh_ttl",
-            "OFPBAC_BAD_VENDOR_TYPE",
         ),
         ("actions=meter:1,output:1", "OFPMMFC_INVALID_METER"),
         ("actions=group:5", "OFPBAC_BAD_OUT_GROUP"),

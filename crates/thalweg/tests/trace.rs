@@ -185,10 +185,13 @@ fn a_packet_is_asked_for_and_what_is_missing_is_counted() {
         &["trace", "--rules", &rules, ""],
         &["FLOW says nothing", "in_port=1"],
     );
-    let rules = scene.write("r.rules", "ip,actions=encap()\n".repeat(200));
+    let rules = scene.write("r.rules", "ip,actions=dec_ttl(7)\n".repeat(200));
     scene.refuses(
         &["trace", "--rules", &rules, "in_port=1"],
-        &["r.rules:1:12: `encap` is not supported; 200 lines use it, this one first\n"],
+        &[
+            "r.rules:1:20: `dec_ttl(CONTROLLER_IDS)` is not supported; 200 lines use it, this \
+             one first\n",
+        ],
     );
 }
 

@@ -102,6 +102,8 @@ pub(crate) struct Bridges {
     pub(crate) dummies: Dummies,
     /// What all tunnels share.
     pub(crate) tunnels: TunnelHub,
+    /// Whether flows say that the datapath puts labels in front of packets (`add_mpls`).
+    pub(crate) adds_labels: bool,
     devices: Devices,
     numbers: DatapathNumbers,
     /// Where sockets of bridges are.
@@ -119,6 +121,7 @@ impl Bridges {
             dummies,
             devices: Devices::new(run_folder.clone(), tunnels.clone()),
             tunnels,
+            adds_labels: true,
             numbers: DatapathNumbers::default(),
             run_folder,
             frozen_traces: FrozenTraces::default(),

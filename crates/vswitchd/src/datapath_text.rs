@@ -42,6 +42,7 @@ mod dump;
 mod error;
 mod flow;
 mod format;
+mod front;
 mod parse;
 mod scan;
 mod tunnel;

@@ -144,6 +144,9 @@ pub(crate) fn check(actions: &[Action]) -> Result<(), Unsupported> {
             Action::PushMpls(_) | Action::PopMpls(_) | Action::DecMplsTtl => {
                 return Err(Unsupported::Action("changes of MPLS labels"));
             }
+            Action::Encap(_) | Action::Decap(_) | Action::DecNshTtl => {
+                return Err(Unsupported::Action("encap, decap and dec_nsh_ttl"));
+            }
             Action::SetQueue(_) | Action::PopQueue => return Err(Unsupported::Action("queues")),
             Action::Multipath(_) | Action::Bundle(_) => {
                 return Err(Unsupported::Action("choices among links"));

@@ -18,6 +18,7 @@ use thalweg_packet::{FieldDescriptor, FieldId, Source, standard as f};
 use crate::action::{Action, Output, Subfield, TableId, Write};
 use crate::change::{Change, ChangeError, Operation};
 use crate::conjunctions;
+use crate::encap::{Encap, ServiceContext};
 use crate::flow::{Bucket, Flow, Group, GroupKind, Selection, SelectionMethod};
 use crate::learning::{LearnTarget, LearnedBits, Learning};
 use crate::links::{LinkChoice, MAX_LINKS, MAX_MEMBERS, MemberChoice};
@@ -359,6 +360,7 @@ impl Form<'_> {
                 LABEL_TYPES,
                 "0x8847 or 0x8848, a label's",
             ),
+            Action::Encap(encap) => encap_form(encap),
             Action::Group(group) if group.number() > MAX_GROUP => Err(format!(
                 "group {}: groups have numbers up to {MAX_GROUP}",
                 group.number()
@@ -405,6 +407,8 @@ impl Form<'_> {
             | Action::PopMpls(_)
             | Action::DecTtl
             | Action::DecMplsTtl
+            | Action::DecNshTtl
+            | Action::Decap(_)
             | Action::Resubmit { .. }
             | Action::SetQueue(_)
             | Action::PopQueue
@@ -598,6 +602,26 @@ fn set_vlan(id: Option<u16>, priority: Option<u8>) -> Checked {
         )),
         (None, None) => Err("a tag is to be set, but neither id nor priority".to_owned()),
         _ => Ok(()),
+    }
+}
+
+fn encap_form(encap: &Encap) -> Checked {
+    match encap {
+        Encap::Ethernet => Ok(()),
+        Encap::Mpls(kind) => ether_type("encap", *kind, LABEL_TYPES, "0x8847 or 0x8848, a label's"),
+        Encap::Nsh(header) if header.md_type.is_some_and(|kind| !(1..=2).contains(&kind)) => {
+            Err("a network service header has MD type 1 or 2".to_owned())
+        }
+        Encap::Nsh(header) => {
+            let mut contexts = header.contexts.iter();
+            match contexts.all(|context| context.value.len() <= ServiceContext::MAX_BYTES) {
+                true => Ok(()),
+                false => Err(format!(
+                    "a context of a service header has up to {} bytes",
+                    ServiceContext::MAX_BYTES
+                )),
+            }
+        }
     }
 }
 

@@ -128,10 +128,13 @@ impl Part {
         match action {
             Action::PopVlan => Part::Once(0),
             Action::PopMpls(_) => Part::Once(1),
-            Action::PushMpls(_) => Part::Once(2),
-            Action::PushVlan(_) => Part::Once(3),
-            Action::DecTtl => Part::Once(4),
-            Action::DecMplsTtl => Part::Once(5),
+            Action::Decap(_) => Part::Once(2),
+            Action::Encap(_) => Part::Once(3),
+            Action::PushMpls(_) => Part::Once(4),
+            Action::PushVlan(_) => Part::Once(5),
+            Action::DecTtl => Part::Once(6),
+            Action::DecMplsTtl => Part::Once(7),
+            Action::DecNshTtl => Part::Once(8),
             Action::SetField(_)
             | Action::Move { .. }
             | Action::SetVlan { .. }

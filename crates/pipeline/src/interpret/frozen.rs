@@ -285,6 +285,8 @@ impl<O: Observer> Walk<'_, O> {
                 Source::Intrinsic(_) => {
                     // The packet itself says where it came from.
                     let is_known = *field == f::IN_PORT && self.state.is_original(*field);
+                    // The packet carries its type.
+                    let is_known = is_known || *field == f::PACKET_TYPE;
                     *field != f::RECIRC_ID && !is_known && !is_tracked(*field)
                 }
                 _ => false,
@@ -309,8 +311,8 @@ impl<O: Observer> Walk<'_, O> {
         let layout = self.pipeline.layout();
         let written = layout.used().iter().copied().filter(|field| {
             let is_receipt = matches!(layout.descriptor(*field).source, Source::Intrinsic(_));
-            // The packet carries its options; other values are repeated for traces that go on.
-            let is_receipt = is_receipt && *field != f::TUN_OPTIONS;
+            // The packet carries its options and its type; other values are repeated for traces that go on.
+            let is_receipt = is_receipt && !matches!(*field, f::TUN_OPTIONS | f::PACKET_TYPE);
             let is_repeated = is_receipt && *field != f::RECIRC_ID && !is_tracked(*field);
             is_repeated && !self.state.is_original(*field)
         });

@@ -95,6 +95,10 @@ fn is_rewrite(effect: &Effect) -> bool {
             | Effect::PopVlan
             | Effect::PushMpls { .. }
             | Effect::PopMpls { .. }
+            | Effect::PushEthernet
+            | Effect::PopEthernet
+            | Effect::Encapsulate { .. }
+            | Effect::Decapsulate { .. }
             | Effect::Queue(_)
     )
 }

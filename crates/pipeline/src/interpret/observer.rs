@@ -27,6 +27,17 @@ pub trait Observer {
     fn see(&mut self, sight: &Sight<'_>, nesting: u32, fields: SeenFields<'_>);
 }
 
+/// The header whose TTL cannot be decremented.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ExpiredTtl {
+    /// IP.
+    Ip,
+    /// The top label.
+    Label,
+    /// The network service header, which may be absent.
+    Service,
+}
+
 /// What a walk does.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Sight<'a> {
@@ -107,11 +118,8 @@ pub enum Sight<'a> {
     Bucket(&'a Bucket),
     /// What the `normal` action found.
     Normal(NormalSight),
-    /// A TTL cannot be decremented; of the IP header or of the top label.
-    TtlExpired {
-        /// Whether it is the label's.
-        of_label: bool,
-    },
+    /// A TTL cannot be decremented.
+    TtlExpired(ExpiredTtl),
     /// The walk met a bound.
     Failed(DropReason),
     /// The walk is over; the fields are the packet's last, and it has this queue.

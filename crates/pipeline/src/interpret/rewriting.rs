@@ -1,9 +1,9 @@
 //! Writes to fields, tags, labels and TTLs: what they read, change and emit.
 
-use thalweg_packet::{FieldId, Intrinsic, Source, TUNNEL_OPTIONS, standard as f};
+use thalweg_packet::{FieldId, Intrinsic, Source, Stage, TUNNEL_OPTIONS, standard as f};
 
 use super::DropReason;
-use super::observer::{Observer, Sight};
+use super::observer::{ExpiredTtl, Observer, Sight};
 use super::walk::{Next, Walk};
 use crate::action::{Subfield, TableId, Write};
 use crate::effect::{Effect, PacketInReason};
@@ -16,7 +16,10 @@ impl<O: Observer> Walk<'_, O> {
         if write.field == f::IN_PORT && self.state.hides_bridge {
             write.mask &= u128::from(PORT_BITS);
         }
-        if write.field == f::VLAN_TCI {
+        let is_of_ethernet = matches!(write.field, f::VLAN_TCI | f::ETH_SRC | f::ETH_DST);
+        if is_of_ethernet && self.is_layer3() {
+            self.tell(Sight::NotWritten(write.field));
+        } else if write.field == f::VLAN_TCI {
             self.write_tag(write.value as u16, write.mask as u16);
         } else if self.has_header_of(write.field) {
             self.write_constant(write.field, write.value, write.mask);
@@ -96,7 +99,7 @@ impl<O: Observer> Walk<'_, O> {
         }
     }
 
-    fn has_tag(&mut self, tci: FieldId) -> bool {
+    pub(super) fn has_tag(&mut self, tci: FieldId) -> bool {
         self.state.read_masked(tci, u128::from(f::VLAN_PRESENT)) != 0
     }
 
@@ -133,7 +136,7 @@ impl<O: Observer> Walk<'_, O> {
 
     /// Sets id or priority of the outer tag, if there is a tag or `adds_tag`.
     pub(super) fn set_vlan(&mut self, id: Option<u16>, priority: Option<u8>, adds_tag: bool) {
-        if !adds_tag && !self.has_tag(f::VLAN_TCI) {
+        if self.is_layer3() || !adds_tag && !self.has_tag(f::VLAN_TCI) {
             return;
         }
         let (mut value, mut mask) = (f::VLAN_PRESENT, f::VLAN_PRESENT);
@@ -185,6 +188,9 @@ impl<O: Observer> Walk<'_, O> {
 
     /// Adds an outer tag with this id and priority.
     pub(super) fn push_vlan(&mut self, tpid: u16, tci: u16) {
+        if self.is_layer3() {
+            return;
+        }
         // The key loses the third tag from the top.
         self.is_tag_hidden |= self.has_tag(f::VLAN_TCI) && self.has_tag(f::VLAN_TCI_INNER);
         self.state
@@ -234,10 +240,9 @@ impl<O: Observer> Walk<'_, O> {
         self.write_label(entry);
         let bottom = self.state.peek(f::PRESENT_MPLS) == 0;
         self.state.write(f::MPLS_BOS, u128::from(bottom), 1);
-        self.hide_network_headers();
+        self.hide_headers(Stage::Network);
         self.state.write(f::PRESENT_MPLS, 1, 1);
-        self.state
-            .write(f::ETH_TYPE, u128::from(ether_type), 0xffff);
+        self.write_ether_type(ether_type);
         self.emit(Effect::PushMpls {
             ether_type,
             entry: entry | u32::from(bottom) << 8,
@@ -273,19 +278,19 @@ impl<O: Observer> Walk<'_, O> {
         self.state.copy(&top, &whole(f::MPLS_LSE1, 32));
     }
 
-    fn write_label(&mut self, entry: u32) {
+    pub(super) fn write_label(&mut self, entry: u32) {
         let entry = u128::from(entry);
         self.state.write(f::MPLS_LABEL, entry >> 12, 0xf_ffff);
         self.state.write(f::MPLS_TC, entry >> 9 & 7, 7);
         self.state.write(f::MPLS_TTL, entry & 0xff, 0xff);
     }
 
-    /// Hides the headers behind a label: they are absent until the packet is parsed again.
-    fn hide_network_headers(&mut self) {
+    /// Hides the headers from a layer on: they are absent until the packet is parsed again.
+    pub(super) fn hide_headers(&mut self, from: Stage) {
         for index in 0..self.pipeline.fields().len() {
             let field = FieldId(index as u16);
             let descriptor = &self.pipeline.fields()[index];
-            if descriptor.stage >= thalweg_packet::Stage::Network {
+            if descriptor.stage >= from {
                 let ones = u128::MAX >> (128 - descriptor.width_bits);
                 self.state.write(field, 0, ones);
             }
@@ -307,8 +312,7 @@ impl<O: Observer> Walk<'_, O> {
             // Labels or headers outside the key follow: parse again before reading on.
             self.is_reparse_needed = true;
         }
-        self.state
-            .write(f::ETH_TYPE, u128::from(ether_type), 0xffff);
+        self.write_ether_type(ether_type);
         self.emit(Effect::PopMpls { ether_type });
     }
 
@@ -325,7 +329,7 @@ impl<O: Observer> Walk<'_, O> {
             self.state.read(f::IP_TTL) > 1
         };
         if !is_above_1 {
-            return self.expire(table, false);
+            return self.expire(table, ExpiredTtl::Ip);
         }
         let ttl = self.state.peek(f::IP_TTL).saturating_sub(1);
         self.state.write_function(f::IP_TTL, ttl, f::IP_TTL);
@@ -341,16 +345,31 @@ impl<O: Observer> Walk<'_, O> {
         }
         let ttl = self.state.read(f::MPLS_TTL);
         if ttl <= 1 {
-            return self.expire(table, true);
+            return self.expire(table, ExpiredTtl::Label);
         }
         self.state.write(f::MPLS_TTL, ttl - 1, 0xff);
         self.emit(Effect::DecMplsTtl);
         Next::Continue
     }
 
+    /// Decrements the TTL of a network service header; a packet without one goes no further, as in
+    /// Open vSwitch (`compose_dec_nsh_ttl_action`).
+    pub(super) fn decrement_nsh_ttl(&mut self, table: TableId) -> Next {
+        if self.state.read(f::PRESENT_NSH) == 0 {
+            self.tell(Sight::TtlExpired(ExpiredTtl::Service));
+            return Next::EndList;
+        }
+        let ttl = self.state.read(f::NSH_TTL);
+        if ttl <= 1 {
+            return self.expire(table, ExpiredTtl::Service);
+        }
+        self.write_constant(f::NSH_TTL, ttl - 1, 0x3f);
+        Next::Continue
+    }
+
     /// Handles an expired TTL: tells the controller and ends the list.
-    fn expire(&mut self, table: TableId, of_label: bool) -> Next {
-        self.tell(Sight::TtlExpired { of_label });
+    fn expire(&mut self, table: TableId, ttl: ExpiredTtl) -> Next {
+        self.tell(Sight::TtlExpired(ttl));
         self.drop(DropReason::TtlExpired);
         let meter = self.controller_meter(None);
         let sender = self.sender(table);

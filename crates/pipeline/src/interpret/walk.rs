@@ -94,6 +94,8 @@ pub(super) struct Walk<'a, O = Unobserved> {
     lookups_by: Lookups<'a>,
     /// Where the state says whether the packet is a fragment.
     pub(super) fragment_bits: Option<(usize, u64)>,
+    /// Whether the keys have the packet's type.
+    pub(super) has_packet_types: bool,
     pub(super) state: State<'a>,
     pub(super) effects: Vec<Effect>,
     trace: Trace,
@@ -190,6 +192,11 @@ impl<'a, O: Observer> Walk<'a, O> {
         state.hides_bridge = pipeline.config.bridges;
         // A packet on another pass must never match a cached continuation.
         state.read(f::RECIRC_ID);
+        let has_packet_types = pipeline.has_packet_types();
+        if has_packet_types {
+            // All rules match on it.
+            state.read(f::PACKET_TYPE);
+        }
         for field in pipeline.config.compared {
             state.read(*field);
         }
@@ -203,6 +210,7 @@ impl<'a, O: Observer> Walk<'a, O> {
             version,
             lookups_by,
             fragment_bits: fragment_bits(pipeline, layout),
+            has_packet_types,
             state,
             effects: spare.effects(),
             trace: spare.trace(layout.words(), layout.ingress_words()),
@@ -620,8 +628,7 @@ impl<'a, O: Observer> Walk<'a, O> {
         };
         let has_priority_0 = |rule: &Rule| rule.precedence.priority() == 0;
         self.pipeline.rule(id).is_some_and(has_priority_0)
-            && (self.pipeline.words_of(id))
-                .is_some_and(|(_, mask)| mask.iter().all(|bits| *bits == 0))
+            && (self.pipeline.match_of(id)).is_some_and(|matching| matching.terms().is_empty())
     }
 
     /// Executes an action of a list in `table`; the caller follows where it leads.
@@ -658,6 +665,9 @@ impl<'a, O: Observer> Walk<'a, O> {
             Action::PopMpls(ether_type) => self.pop_mpls(*ether_type),
             Action::DecTtl => return self.decrement_ttl(table),
             Action::DecMplsTtl => return self.decrement_mpls_ttl(table),
+            Action::DecNshTtl => return self.decrement_nsh_ttl(table),
+            Action::Encap(encap) => return self.encap(encap),
+            Action::Decap(packet_type) => return self.decap(*packet_type),
             Action::Resubmit {
                 in_port,
                 table: to,

@@ -47,7 +47,7 @@ impl<O: Observer> Walk<'_, O> {
                 1 + usize::from(bits.width_bits()) / 16
             }
             // All fields behind the link layer are hidden.
-            Action::PushMpls(_) => 16,
+            Action::PushMpls(_) | Action::Encap(_) => 16,
             Action::Multipath(_) => 8,
             Action::Bundle(choice) => 8 + choice.members.len(),
             Action::Clone(_) => self.copy_cost(),

@@ -20,7 +20,7 @@ impl Pipeline {
             }
             let id = RuleId(id as u32);
             let matching = self.match_of(id).expect("a living rule is in its table");
-            let (value, mask) = matching.compile(&layout);
+            let (value, mask) = matching.compile_rule(&layout);
             let pattern = Pattern {
                 value: &value,
                 mask: &mask,

@@ -149,7 +149,7 @@ impl Pipeline {
 
     fn add(&mut self, index: usize, flow: &Flow, plan: &Plan<'_>) -> Result<(), ChangeError> {
         check::flow(self, index, flow)?;
-        let (value, mask) = flow.matching.compile(self.layout());
+        let (value, mask) = flow.matching.compile_rule(self.layout());
         let pattern = Pattern {
             value: &value,
             mask: &mask,

@@ -213,7 +213,7 @@ impl Pipeline {
                 continue;
             };
             if let Some(table) = self.table(flow.table) {
-                let (value, mask) = flow.matching.compile(self.layout());
+                let (value, mask) = flow.matching.compile_rule(self.layout());
                 let pattern = Pattern {
                     value: &value,
                     mask: &mask,
@@ -316,7 +316,7 @@ impl Pipeline {
 
     /// A rule of the same table and priority that shares packets with `flow`.
     pub(super) fn overlapped_by(&self, flow: &Flow) -> Option<RuleId> {
-        let (value, mask) = flow.matching.compile(self.layout());
+        let (value, mask) = flow.matching.compile_rule(self.layout());
         let table = self.table(flow.table)?;
         let shares_packets = |id: RuleId| {
             let pattern = table.pattern(id);
@@ -343,7 +343,10 @@ impl Pipeline {
         if !terms.all(|term| in_layout(term.field)) {
             return Vec::new(); // no rule matches on that field
         }
-        let (value, mask) = selector.matching.compile(self.layout());
+        let (value, mask) = match selector.strict_priority {
+            Some(_) => selector.matching.compile_rule(self.layout()),
+            None => selector.matching.compile(self.layout()),
+        };
         let pattern = Pattern {
             value: &value,
             mask: &mask,

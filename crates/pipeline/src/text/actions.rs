@@ -14,6 +14,7 @@
 //!    other packets they do nothing.
 
 mod conjunction;
+mod encap;
 mod learn;
 mod links;
 mod sample;
@@ -30,9 +31,6 @@ use super::line::{Line, Mark, Pair, excerpt};
 use super::shape::{Needs, Shape};
 use crate::action::{Action, Actions, LengthCheck, Slice, Subfield};
 use crate::check::form::{BESIDE_CONJUNCTION, MAX_NESTING, OUT_OF_ORDER, Owner};
-
-/// Open vSwitch actions without a counterpart here.
-const MISSING: [&str; 3] = ["encap", "decap", "dec_nsh_ttl"];
 
 /// Reads the action lists of a line.
 pub(super) struct ActionReader<'a> {
@@ -128,13 +126,12 @@ impl<'a> ActionReader<'a> {
         match word {
             "check_pkt_larger" => return self.length_check(pair.value),
             "sample" => return self.sample(pair),
+            "encap" => return encap::encap(line, pair).map(Action::Encap),
+            "decap" => return encap::decap(line, pair).map(Action::Decap),
             _ => {}
         }
         if let Some(action) = self.write(word, pair)? {
             return Ok(action);
-        }
-        if MISSING.contains(&word) {
-            return Err(line.unsupported(pair.key, word));
         }
         if word == "apply_actions" {
             return Err(line.syntax(pair.key, "write its actions without `apply_actions(...)`"));

@@ -151,6 +151,10 @@ fn named(line: &Line<'_>, name: &Name, text: &str) -> Parsed<Masked> {
         Format::TcpFlags => line.tcp_flags(text),
         Format::CtState => line.ct_state(text),
         Format::TunFlags => line.tun_flags(text),
+        Format::PacketType => Ok(Masked {
+            value: line.packet_type(text)?.into(),
+            mask: ones(32),
+        }),
         Format::SetOutput if !text.starts_with("0x") => Ok(Masked {
             value: line.set_output(text)?.into(),
             mask: ones(32),

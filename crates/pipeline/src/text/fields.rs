@@ -44,6 +44,8 @@ pub(super) enum Format {
     VlanVid,
     /// The priority of a tag.
     VlanPcp,
+    /// A packet's type: `(NAMESPACE,TYPE)`.
+    PacketType,
 }
 
 /// A run of a name's bits, and the field bits they map to.
@@ -131,14 +133,10 @@ pub(super) fn wide_register(first: FieldId, registers: u16) -> Option<&'static N
 #[rustfmt::skip]
 pub(super) fn is_missing(name: &str) -> bool {
     let name = name.strip_suffix("_W").unwrap_or(name);
-    const PREFIXES: [&str; 7] = [
-        "nsh_", "nshc", "NXOXM_NSH_", "NXOXM_ET_", "ERICOXM_OF_ICMPV6_ND_", "OXM_OF_PBB_",
-        "NXM_NX_COOKIE",
+    const PREFIXES: [&str; 4] = [
+        "NXOXM_ET_", "ERICOXM_OF_ICMPV6_ND_", "OXM_OF_PBB_", "NXM_NX_COOKIE",
     ];
-    const NAMES: [&str; 7] = [
-        "packet_type", "OXM_OF_PACKET_TYPE", "skb_priority", "nsp", "nsi", "nd_reserved",
-        "nd_options_type",
-    ];
+    const NAMES: [&str; 3] = ["skb_priority", "nd_reserved", "nd_options_type"];
     let is_above = |prefix: &str, highest: u32, limit: u32| {
         let number = name.strip_prefix(prefix).and_then(|rest| rest.parse().ok());
         number.is_some_and(|number: u32| number > highest && number < limit)
@@ -215,14 +213,14 @@ const fn name(
 }
 
 use Format::{
-    CtState, Decimal, DlVlan, DlVlanPcp, Ethernet, Fragment, Hexadecimal, Ipv4, Ipv6, Port,
-    SetOutput, TcpFlags, TunFlags, VlanPcp, VlanVid,
+    CtState, Decimal, DlVlan, DlVlanPcp, Ethernet, Fragment, Hexadecimal, Ipv4, Ipv6, PacketType,
+    Port, SetOutput, TcpFlags, TunFlags, VlanPcp, VlanVid,
 };
 use Needs::Nothing;
 
 /// The names of fields other than registers. The first name of a field is the one printed.
 #[rustfmt::skip]
-static NAMES: [Name; 79] = [
+static NAMES: [Name; 90] = [
     name(&["in_port"], &["NXM_OF_IN_PORT"], (16, whole!(f::IN_PORT, 16)), Port, Nothing, WRITE),
     name(&["in_port_oxm"], &["OXM_OF_IN_PORT"],
         (32, whole!(f::IN_PORT, 32)), Port, Nothing, WRITE),
@@ -288,6 +286,8 @@ static NAMES: [Name; 79] = [
         (32, whole!(f::PKT_MARK, 32)), Hexadecimal, Nothing, WRITE_MASKED),
     name(&["dp_hash"], &["NXM_NX_DP_HASH"],
         (32, whole!(f::DP_HASH, 32)), Hexadecimal, Nothing, READ_MASKED),
+    name(&["packet_type"], &["OXM_OF_PACKET_TYPE"],
+        (32, whole!(f::PACKET_TYPE, 32)), PacketType, Nothing, READ),
     name(&["metadata"], &["OXM_OF_METADATA"],
         (64, whole!(f::METADATA, 64)), Hexadecimal, Nothing, WRITE_MASKED),
     name(&["eth_dst", "dl_dst"], &["NXM_OF_ETH_DST", "OXM_OF_ETH_DST"],
@@ -312,6 +312,26 @@ static NAMES: [Name; 79] = [
         (1, whole!(f::MPLS_BOS, 1)), Decimal, Needs::Mpls, READ),
     name(&["mpls_ttl"], &["NXM_NX_MPLS_TTL"],
         (8, whole!(f::MPLS_TTL, 8)), Decimal, Needs::Mpls, WRITE),
+    name(&["nsh_flags"], &["NXOXM_NSH_FLAGS"],
+        (2, whole!(f::NSH_FLAGS, 2)), Decimal, Needs::Nsh, WRITE_MASKED),
+    name(&["nsh_ttl"], &["NXOXM_NSH_TTL"],
+        (6, whole!(f::NSH_TTL, 6)), Decimal, Needs::Nsh, WRITE),
+    name(&["nsh_mdtype"], &["NXOXM_NSH_MDTYPE"],
+        (8, whole!(f::NSH_MDTYPE, 8)), Decimal, Needs::Nsh, READ),
+    name(&["nsh_np"], &["NXOXM_NSH_NP"],
+        (8, whole!(f::NSH_NP, 8)), Decimal, Needs::Nsh, READ),
+    name(&["nsh_spi", "nsp"], &["NXOXM_NSH_SPI"],
+        (24, whole!(f::NSH_SPI, 24)), Hexadecimal, Needs::Nsh, WRITE),
+    name(&["nsh_si", "nsi"], &["NXOXM_NSH_SI"],
+        (8, whole!(f::NSH_SI, 8)), Decimal, Needs::Nsh, WRITE),
+    name(&["nsh_c1", "nshc1"], &["NXOXM_NSH_C1"],
+        (32, whole!(f::NSH_C1, 32)), Hexadecimal, Needs::Nsh, WRITE_MASKED),
+    name(&["nsh_c2", "nshc2"], &["NXOXM_NSH_C2"],
+        (32, whole!(f::NSH_C2, 32)), Hexadecimal, Needs::Nsh, WRITE_MASKED),
+    name(&["nsh_c3", "nshc3"], &["NXOXM_NSH_C3"],
+        (32, whole!(f::NSH_C3, 32)), Hexadecimal, Needs::Nsh, WRITE_MASKED),
+    name(&["nsh_c4", "nshc4"], &["NXOXM_NSH_C4"],
+        (32, whole!(f::NSH_C4, 32)), Hexadecimal, Needs::Nsh, WRITE_MASKED),
     name(&["ip_src", "nw_src"], &["NXM_OF_IP_SRC", "OXM_OF_IPV4_SRC"],
         (32, whole!(f::IP_SRC, 32)), Ipv4, Needs::Ipv4, WRITE_MASKED),
     name(&["ip_dst", "nw_dst"], &["NXM_OF_IP_DST", "OXM_OF_IPV4_DST"],

@@ -172,7 +172,7 @@ impl<'a> Conditions<'a> {
                 let (value, mask) = vlan_bits(condition);
                 self.add(f::VLAN_TCI, condition.key, value, mask)?;
             }
-            field @ (f::ETH_TYPE | f::ICMP_TYPE | f::ICMP_CODE | f::IP_FRAG) => {
+            field @ (f::ETH_TYPE | f::PACKET_TYPE | f::ICMP_TYPE | f::ICMP_CODE | f::IP_FRAG) => {
                 self.shape.learn(field, value & mask);
             }
             f::IP_PROTO if mask != 0 => self.shape.learn(f::IP_PROTO, value),
@@ -210,7 +210,8 @@ impl<'a> Conditions<'a> {
             if !shape.has(name.needs) {
                 return Err(self.line.prerequisite(condition.key, name.needs.advice()));
             }
-            if name.pieces[0].field == f::VLAN_TCI {
+            let is_default = name.format == Format::PacketType && bits.value == 0;
+            if name.pieces[0].field == f::VLAN_TCI || is_default {
                 continue;
             }
             if name.format == Format::Port {
@@ -314,6 +315,10 @@ impl Line<'_> {
                 mask: ones(width),
             },
             Format::VlanVid => self.vlan_vid(text)?,
+            Format::PacketType => Masked {
+                value: self.packet_type(text)?.into(),
+                mask: ones(32),
+            },
             Format::Decimal | Format::Hexadecimal | Format::DlVlan => {
                 self.masked_number(text, width)?
             }
@@ -329,6 +334,23 @@ impl Line<'_> {
             return Err(self.value(text, "a type of service whose two lowest bits are 0"));
         }
         Ok(bits)
+    }
+
+    /// Reads a packet's type: `(0,0)` for Ethernet, or namespace 1 and an EtherType.
+    pub(super) fn packet_type(&self, text: &str) -> Parsed<u32> {
+        let inside = text
+            .strip_prefix('(')
+            .and_then(|rest| rest.strip_suffix(')'));
+        let parts = inside.and_then(|inside| inside.split_once(','));
+        let Some((namespace, kind)) = parts else {
+            return Err(self.value(text, "a packet's type: (NAMESPACE,TYPE)"));
+        };
+        let number = |part: &str| super::value::number(part.trim());
+        match (number(namespace), number(kind)) {
+            (Some(0), Some(0)) => Ok(0),
+            (Some(1), Some(kind)) if kind <= 0xffff => Ok(1 << 16 | kind as u32),
+            _ => Err(self.value(text, "a packet's type: (0,0) or (1,ETHERTYPE)")),
+        }
     }
 
     /// Reads an id with bit 12, which says that there is a tag.

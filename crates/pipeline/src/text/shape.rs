@@ -13,6 +13,7 @@ use thalweg_packet::FieldId;
 use thalweg_packet::standard as f;
 
 use crate::action::Action;
+use crate::encap::Encap;
 use crate::matching::Match;
 
 /// What a packet must have for a field to exist.
@@ -21,6 +22,7 @@ pub(super) enum Needs {
     Nothing,
     Vlan,
     Mpls,
+    Nsh,
     Arp,
     Ipv4,
     Ipv6,
@@ -47,6 +49,7 @@ impl Needs {
             Needs::Nothing => "nothing",
             Needs::Vlan => "a VLAN tag (dl_vlan=N, or push_vlan before it)",
             Needs::Mpls => "`mpls` or `mplsm`",
+            Needs::Nsh => "`eth_type=0x894f`",
             Needs::Arp => "`arp` or `rarp`",
             Needs::Ipv4 => "`ip`",
             Needs::Ipv6 => "`ipv6`",
@@ -86,6 +89,7 @@ pub(super) const ETHER_TYPE_RARP: u16 = 0x8035;
 pub(super) const ETHER_TYPE_IPV6: u16 = 0x86dd;
 pub(super) const ETHER_TYPE_MPLS: u16 = 0x8847;
 pub(super) const ETHER_TYPE_MPLS_MULTICAST: u16 = 0x8848;
+pub(super) const ETHER_TYPE_NSH: u16 = 0x894f;
 
 pub(super) const PROTOCOL_ICMP: u8 = 1;
 pub(super) const PROTOCOL_TCP: u8 = 6;
@@ -105,6 +109,7 @@ pub(super) struct Shape {
     icmp_type: u8,
     icmp_code: u8,
     is_later_fragment: bool,
+    is_layer3: bool,
 }
 
 impl Shape {
@@ -126,6 +131,10 @@ impl Shape {
             f::ICMP_TYPE => self.icmp_type = value as u8,
             f::ICMP_CODE => self.icmp_code = value as u8,
             f::IP_FRAG => self.is_later_fragment = value & 2 != 0,
+            f::PACKET_TYPE if value != 0 => {
+                self.is_layer3 = true;
+                self.ether_type = value as u16;
+            }
             _ => {}
         }
     }
@@ -152,6 +161,7 @@ impl Shape {
             Needs::Mpls => {
                 matches!(self.ether_type, ETHER_TYPE_MPLS | ETHER_TYPE_MPLS_MULTICAST)
             }
+            Needs::Nsh => self.ether_type == ETHER_TYPE_NSH,
             Needs::Arp => self.is_arp(),
             Needs::Ipv4 => is_ipv4,
             Needs::Ipv6 => self.is_ipv6(),
@@ -181,6 +191,10 @@ impl Shape {
                 self.protocol = 0;
             }
             Action::PopMpls(ether_type) => self.ether_type = *ether_type,
+            Action::Encap(encap) => self.encap(encap),
+            // What is behind another header than Ethernet is not known.
+            Action::Decap(_) if self.is_layer3 => *self = Shape::default(),
+            Action::Decap(_) => self.is_layer3 = true,
             Action::SetField(writes) => {
                 let present = u128::from(f::VLAN_PRESENT);
                 for write in writes {
@@ -191,5 +205,21 @@ impl Shape {
             }
             _ => {}
         }
+    }
+
+    fn encap(&mut self, encap: &Encap) {
+        let ether_type = match encap {
+            Encap::Ethernet => {
+                self.is_layer3 = false;
+                return;
+            }
+            Encap::Mpls(ether_type) => *ether_type,
+            Encap::Nsh(_) => ETHER_TYPE_NSH,
+        };
+        *self = Shape {
+            ether_type,
+            is_layer3: true,
+            ..Shape::default()
+        };
     }
 }

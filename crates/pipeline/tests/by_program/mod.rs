@@ -12,12 +12,12 @@ use thalweg_packet::wire::{MacAddress, PacketBuilder, TcpFlags};
 use thalweg_packet::{FieldId, Headers, Instant, PortId, Receipt, standard as f};
 use thalweg_pipeline::text::parse_rules;
 use thalweg_pipeline::{
-    Action, Actions, BridgeId, BridgeMirror, Bucket, Change, Config, Flow, FlowHash, FragmentMode,
-    Group, GroupId, GroupKind, HashedField, LinkAlgorithm, LinkChoice, MacMove, Match,
-    MemberAlgorithm, MemberChoice, MeterId, MirrorOutput, MirroredPorts, Mirrors, Miss, Misses,
-    Operation, Output, PacketInReason, Pipeline, PortState, PortVlans, PriorityTags, RateBand,
-    RateMeter, RateUnit, Selection, SelectionMethod, Selector, Slice, Station, Subfield, TableId,
-    Target, Tracking, VlanMode, VlanSet, Write, Zone, translate,
+    Action, Actions, BridgeId, BridgeMirror, Bucket, Change, Config, Encap, Flow, FlowHash,
+    FragmentMode, Group, GroupId, GroupKind, HashedField, LinkAlgorithm, LinkChoice, MacMove,
+    Match, MemberAlgorithm, MemberChoice, MeterId, MirrorOutput, MirroredPorts, Mirrors, Miss,
+    Misses, NEXT_PROTOCOL, Operation, Output, PacketInReason, Pipeline, PortState, PortVlans,
+    PriorityTags, RateBand, RateMeter, RateUnit, Selection, SelectionMethod, Selector, Slice,
+    Station, Subfield, TableId, Target, Tracking, VlanMode, VlanSet, Write, Zone, translate,
 };
 
 const RULES: &str = "\
@@ -364,6 +364,13 @@ pub(crate) fn action() -> impl Strategy<Value = Action> {
             Action::PopVlan,
             Action::DecTtl,
             Action::DecMplsTtl,
+            Action::DecNshTtl,
+            Action::Encap(Encap::Ethernet),
+            Action::Encap(Encap::Mpls(0x8847)),
+            Action::Encap(Encap::Mpls(7)),
+            Action::Encap(Encap::Nsh(Box::default())),
+            Action::Decap(NEXT_PROTOCOL),
+            Action::Decap(0),
             Action::PopQueue,
             Action::DebugRecirculation,
             Action::DebugSlow,

@@ -8,6 +8,7 @@
 //! 2. What is converted and read back means the same.
 
 pub(super) mod actions;
+mod encap;
 mod fields;
 pub(super) mod groups;
 mod learning;

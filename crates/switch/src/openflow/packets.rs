@@ -52,7 +52,14 @@ pub(super) fn event_of(
         let name = &fields[field.index()].name;
         conditions.extend(FieldId::named(name).map(|field| exact(field, *value)));
     }
-    conditions.extend(conditions_of(&notice.connection, &packet.bytes));
+    if notice.packet_type != 0 {
+        conditions.push(exact(FieldId::PACKET_TYPE, notice.packet_type.into()));
+    }
+    conditions.extend(conditions_of(
+        &notice.connection,
+        notice.packet_type,
+        &packet.bytes,
+    ));
     let in_port = port_number(numbers.told_port(in_port)).0;
     conditions.push(exact(FieldId::IN_PORT_OXM, in_port.into()));
     conditions.sort_by_key(|condition| condition.field);
@@ -86,7 +93,7 @@ pub(super) fn event_of(
 }
 
 /// What a tracker said of a packet, with the EtherType that its reader needs.
-fn conditions_of(connection: &Connection, bytes: &[u8]) -> Vec<Condition> {
+fn conditions_of(connection: &Connection, packet_type: u32, bytes: &[u8]) -> Vec<Condition> {
     let mut conditions = Vec::new();
     let mut tell = |field: FieldId, value: u128| {
         if value != 0 {
@@ -101,7 +108,9 @@ fn conditions_of(connection: &Connection, bytes: &[u8]) -> Vec<Condition> {
     if connection.state == 0 {
         return conditions;
     }
-    if let Ok(headers) = Headers::parse(bytes) {
+    if packet_type != 0 {
+        tell(FieldId::ETH_TYPE, number(packet_type as u16));
+    } else if let Ok(headers) = Headers::parse(bytes) {
         tell(FieldId::ETH_TYPE, number(headers.scalar(Scalar::EtherType)));
     }
     // Any of the other bits says that there is a connection.
@@ -191,10 +200,12 @@ pub(super) fn prepare(numbers: Numbering, asked: &PacketOut) -> Result<Prepared,
         is_packet_out: true,
         ..Continuation::of_list(actions.into(), TableId(0))
     };
+    let mut fields = fields_of(&asked.metadata)?;
+    let packet_type = take_packet_type(&mut fields);
     Ok(Prepared {
-        packet: packet_of(numbers, &asked.data, in_port)?,
+        packet: packet_of(numbers, &asked.data, packet_type, in_port)?,
         continuation: numbers.continuation(continuation),
-        fields: fields_of(&asked.metadata)?,
+        fields,
     })
 }
 
@@ -209,12 +220,14 @@ pub(super) fn prepare_resumption(
     run: RunId,
 ) -> Result<Prepared, Refusal> {
     let continuation = numbers.continuation(pausing::read(continuation, run)?);
-    let fields = fields_of(&asked.metadata)?;
+    let mut fields = fields_of(&asked.metadata)?;
+    let packet_type = take_packet_type(&mut fields);
     pausing::check_fields(&fields)?;
     Ok(Prepared {
         packet: packet_of(
             numbers,
             &asked.data,
+            packet_type,
             asked.metadata.in_port().unwrap_or(PortNumber::ANY),
         )?,
         continuation,
@@ -223,7 +236,12 @@ pub(super) fn prepare_resumption(
 }
 
 /// A controller's packet that seems to come from a port.
-fn packet_of(numbers: Numbering, data: &Bytes, in_port: PortNumber) -> Result<Packet, Refusal> {
+fn packet_of(
+    numbers: Numbering,
+    data: &Bytes,
+    packet_type: u32,
+    in_port: PortNumber,
+) -> Result<Packet, Refusal> {
     if data.len() > MAX_PACKET_BYTES {
         let what = format!("a packet has at most {MAX_PACKET_BYTES} bytes");
         return Err(refuse(ErrorCode::OFPBRC_BAD_PACKET, what));
@@ -233,7 +251,10 @@ fn packet_of(numbers: Numbering, data: &Bytes, in_port: PortNumber) -> Result<Pa
         let what = format!("no packet comes from {in_port}");
         return Err(refuse(ErrorCode::OFPBRC_BAD_PORT, what));
     }
-    let mut packet = Packet::from_bytes(data);
+    let mut packet = match packet_type {
+        0 => Packet::from_bytes(data),
+        packet_type => Packet::from_layer3(packet_type as u16, data),
+    };
     packet.set_received(numbers.port(port_id(in_port)), Instant::ZERO);
     Headers::parse(packet.bytes()).map_err(|error| {
         let what = format!("the packet cannot be read: {error}");
@@ -317,6 +338,14 @@ fn fields_of(metadata: &Match) -> Result<Vec<(thalweg_packet::FieldId, u128)>, R
     let is_tracked = matching.term(f::CT_STATE).is_some();
     let terms = terms.filter(|term| !is_tracked || term.field != f::ETH_TYPE);
     Ok(terms.map(|term| (term.field, term.value)).collect())
+}
+
+/// Takes the packet's type out of what a controller gives with it; 0 for Ethernet.
+fn take_packet_type(fields: &mut Vec<(thalweg_packet::FieldId, u128)>) -> u32 {
+    let place = fields
+        .iter()
+        .position(|(field, _)| *field == f::PACKET_TYPE);
+    place.map_or(0, |place| fields.remove(place).1 as u32)
 }
 
 impl Switch {

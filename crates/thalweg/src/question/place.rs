@@ -68,8 +68,9 @@ mod tests {
 
     #[test]
     fn advice_is_about_packets_and_not_about_rules() {
-        let expected = "FLOW:1:1: `nsh_spi` is not supported; leave it out\n  nsh_spi=1\n  ^";
-        assert_eq!(said("nsh_spi=1"), expected);
+        let expected = "FLOW:1:1: `nd_reserved` is not supported; leave it out\n  nd_reserved=1\n  \
+                        ^";
+        assert_eq!(said("nd_reserved=1"), expected);
         let expected = "FLOW:1:11: `ip_frag` needs `ip` or `ipv6`; say so as well";
         assert!(said("in_port=1,ip_frag=yes").starts_with(expected));
     }

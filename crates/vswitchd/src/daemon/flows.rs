@@ -244,5 +244,7 @@ fn actions_of(
         senders: &|_| 0,
         tunnels: &|port, values, inner| bridges.tunnel_output(port, values, (in_port, inner)),
     };
-    writer.write_covering(effects, flow).installed()
+    let mut actions = writer.write_covering(effects, flow);
+    actions.is_slow |= actions.uses_labels_in_front && !bridges.adds_labels;
+    actions.installed()
 }

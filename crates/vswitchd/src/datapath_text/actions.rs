@@ -45,6 +45,9 @@ pub struct DatapathActions {
     /// control side: the packet's ARP, ICMP or neighbour discovery is changed, or an action
     /// asks for it.
     pub is_slow: bool,
+    /// Whether they put labels in front of packets or take them off (`add_mpls`), which not all
+    /// datapaths of Open vSwitch can.
+    pub uses_labels_in_front: bool,
     /// The meter that they pass then.
     pub slow_path_meter: Option<MeterPlace>,
 }
@@ -90,6 +93,7 @@ impl ActionWriter<'_> {
         let actions = DatapathActions {
             text,
             is_slow: commit.is_slow,
+            uses_labels_in_front: commit.uses_labels_in_front,
             slow_path_meter: effects.iter().find_map(|effect| match effect {
                 Effect::Slow { meter } => *meter,
                 _ => None,
@@ -148,6 +152,7 @@ impl ActionWriter<'_> {
         self.list(effects, &mut copy);
         commit.examined = copy.examined;
         commit.is_slow |= copy.is_slow;
+        commit.uses_labels_in_front |= copy.uses_labels_in_front;
         copy.texts.join(",")
     }
 
@@ -165,6 +170,10 @@ impl ActionWriter<'_> {
             }
             Effect::PushMpls { ether_type, entry } => commit.push_label(*ether_type, *entry),
             Effect::PopMpls { ether_type } => commit.pop_label(*ether_type),
+            Effect::PushEthernet => commit.push_ethernet(),
+            Effect::PopEthernet => commit.pop_ethernet(),
+            Effect::Encapsulate { ether_type, header } => commit.encapsulate(*ether_type, header),
+            Effect::Decapsulate { packet_type } => commit.decapsulate(*packet_type),
             Effect::Output(port) => self.output(*port, commit),
             Effect::Recirculate(number)
             | Effect::LearnRule {
@@ -288,6 +297,11 @@ fn can_change_back(effects: &[Effect], packet: &Packet) -> bool {
         Effect::Set { field, mask, .. } => knows(*field, *mask),
         Effect::DecTtl => knows(f::IP_TTL, ones(8)),
         Effect::Clone(nested) => can_change_back(nested, packet),
+        // Headers in front are not undone either, as in Open vSwitch.
+        Effect::PushEthernet
+        | Effect::PopEthernet
+        | Effect::Encapsulate { .. }
+        | Effect::Decapsulate { .. } => false,
         // What a tracker did is not undone, and what a meter dropped is gone.
         Effect::Track(_) | Effect::Untrack | Effect::Meter(_) => false,
         _ => true,

@@ -6,6 +6,7 @@ use super::flow::FieldBits;
 
 pub(super) const ETHER_TYPE_IPV4: u16 = 0x0800;
 pub(super) const ETHER_TYPE_IPV6: u16 = 0x86dd;
+pub(super) const ETHER_TYPE_NSH: u16 = 0x894f;
 
 /// The kind of fragment, in bits of `ip_frag`, and its word.
 pub(super) const FRAGMENTS: [(&str, u128); 3] = [("no", 0), ("first", 1), ("later", 3)];
@@ -236,6 +237,21 @@ pub(super) const ARP: Attribute = Attribute {
         member("tha", f::ARP_THA, 48, Ethernet),
     ],
 };
+pub(super) const NSH: Attribute = Attribute {
+    name: "nsh",
+    members: &[
+        member("flags", f::NSH_FLAGS, 2, Decimal),
+        member("ttl", f::NSH_TTL, 6, Decimal),
+        member("mdtype", f::NSH_MDTYPE, 8, Decimal),
+        member("np", f::NSH_NP, 8, Decimal),
+        member("spi", f::NSH_SPI, 24, Prefixed),
+        member("si", f::NSH_SI, 8, Decimal),
+        member("c1", f::NSH_C1, 32, Prefixed),
+        member("c2", f::NSH_C2, 32, Prefixed),
+        member("c3", f::NSH_C3, 32, Prefixed),
+        member("c4", f::NSH_C4, 32, Prefixed),
+    ],
+};
 pub(super) const DISCOVERY: Attribute = Attribute {
     name: "nd",
     members: &[
@@ -246,8 +262,8 @@ pub(super) const DISCOVERY: Attribute = Attribute {
 };
 
 /// The attributes with named members, but for tunnels.
-pub(super) const ATTRIBUTES: [&Attribute; 10] = [
-    &ETHERNET, &IPV4, &IPV6, &TCP, &UDP, &SCTP, &ICMP, &ICMPV6, &ARP, &DISCOVERY,
+pub(super) const ATTRIBUTES: [&Attribute; 11] = [
+    &ETHERNET, &IPV4, &IPV6, &TCP, &UDP, &SCTP, &ICMP, &ICMPV6, &ARP, &NSH, &DISCOVERY,
 ];
 
 /// The fields of packets' headers that are written, and their widths.
@@ -275,7 +291,7 @@ pub(crate) fn header_fields() -> impl Iterator<Item = (FieldId, u16)> {
 }
 
 /// Attributes that no key here can hold.
-pub(super) const FIELDLESS: [&str; 4] = ["skb_priority", "packet_type", "nd_ext", "nsh"];
+pub(super) const FIELDLESS: [&str; 2] = ["skb_priority", "nd_ext"];
 
 /// Members of `tunnel` that no key here can hold.
 pub(super) const FIELDLESS_OF_TUNNEL: [&str; 2] = ["tp_src", "tp_dst"];

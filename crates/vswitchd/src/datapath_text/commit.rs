@@ -14,11 +14,13 @@ use thalweg_packet::{FieldId, TunnelValues, standard as f};
 use thalweg_tunnel::InnerIp;
 
 use super::attribute::{
-    ARP, Attribute, DISCOVERY, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, ETHERNET, ICMP, ICMPV6, IPV4,
-    IPV6, Member, Part, SCTP, TCP, UDP, is_arp, is_mpls, is_neighbor_discovery, ones,
+    ARP, Attribute, DISCOVERY, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, ETHER_TYPE_NSH, ETHERNET, ICMP,
+    ICMPV6, IPV4, IPV6, Member, NSH, Part, SCTP, TCP, UDP, is_arp, is_mpls, is_neighbor_discovery,
+    ones,
 };
 use super::flow::{DatapathFlow, FieldBits};
 use super::format::{hexadecimal, label, label_count, masked_label, members, tag_members};
+use super::front::{ETHER_TYPES, Front};
 
 /// The fields of tags that a packet came with, outermost first.
 const TAG_FIELDS: [FieldId; 2] = [f::VLAN_TCI, f::VLAN_TCI_INNER];
@@ -40,7 +42,7 @@ const SLOW: [&str; 4] = [ARP.name, ICMP.name, ICMPV6.name, DISCOVERY.name];
 
 /// A tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Tag {
+pub(super) struct Tag {
     tag_type: u16,
     /// With the bit that says that it is there.
     bits: u16,
@@ -48,10 +50,10 @@ struct Tag {
 
 /// A label stack entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Label {
-    entry: u32,
+pub(super) struct Label {
+    pub(super) entry: u32,
     /// Which bits of it are known.
-    known: u32,
+    pub(super) known: u32,
 }
 
 impl std::fmt::Display for Label {
@@ -66,14 +68,16 @@ impl std::fmt::Display for Label {
 /// A packet's headers.
 #[derive(Clone, Debug)]
 pub(super) struct Packet {
-    values: FieldBits,
+    pub(super) values: FieldBits,
     /// The bits of `values` that are known.
-    known: FieldBits,
+    pub(super) known: FieldBits,
     /// Outermost first.
-    tags: Vec<Tag>,
+    pub(super) tags: Vec<Tag>,
     /// Outermost first.
-    labels: Vec<Label>,
-    ether_type: u16,
+    pub(super) labels: Vec<Label>,
+    pub(super) ether_type: u16,
+    /// 0 for Ethernet, else namespace 1 and an EtherType.
+    pub(super) packet_type: u32,
     /// 0 for none.
     pub(super) queue: u32,
 }
@@ -110,6 +114,7 @@ impl Packet {
                 .collect(),
             labels,
             ether_type,
+            packet_type: flow.key.get(f::PACKET_TYPE) as u32,
             queue: 0,
         }
     }
@@ -141,7 +146,7 @@ impl Packet {
 /// The actions of a list, being written.
 #[derive(Clone, Debug)]
 pub(super) struct Commit {
-    base: Packet,
+    pub(super) base: Packet,
     pub(super) flow: Packet,
     /// The bits that the walk has compared, and those that Open vSwitch compares because of
     /// the actions so far.
@@ -150,9 +155,13 @@ pub(super) struct Commit {
     came_with: (usize, usize),
     /// Whether a change is one that Open vSwitch makes by a detour through its control side.
     pub(super) is_slow: bool,
+    /// Whether a label is put in front of a packet's type, or taken off.
+    pub(super) uses_labels_in_front: bool,
     pub(super) texts: Vec<String>,
     /// The values of outer headers that were written last.
     tunnel: String,
+    /// The header that was put in front last, if its action is not written yet.
+    pub(super) pending: Option<Front>,
 }
 
 /// The walk's changes of `flow`.
@@ -162,11 +171,13 @@ impl Commit {
         Commit {
             came_with: (packet.tags.len(), packet.labels.len()),
             is_slow: false,
+            uses_labels_in_front: false,
             base: packet.clone(),
             flow: packet,
             examined: flow.mask.clone(),
             texts: Vec::new(),
             tunnel: String::new(),
+            pending: None,
         }
     }
 
@@ -277,7 +288,11 @@ impl Commit {
     }
 
     pub(super) fn push_label(&mut self, ether_type: u16, entry: u32) {
-        if self.flow.labels.is_empty() {
+        if self.flow.packet_type != 0 {
+            self.commit();
+            self.flow.packet_type = ETHER_TYPES | u32::from(ether_type);
+            self.pending = Some(Front::Label);
+        } else if self.flow.labels.is_empty() {
             // What is behind a label can no longer be written.
             self.commit();
         }
@@ -293,6 +308,9 @@ impl Commit {
             self.flow.labels.remove(0);
         }
         self.flow.ether_type = ether_type;
+        if self.flow.packet_type != 0 {
+            self.flow.packet_type = ETHER_TYPES | u32::from(ether_type);
+        }
     }
 }
 
@@ -300,6 +318,7 @@ impl Commit {
 impl Commit {
     /// Writes the actions that make the packet into what the walk has made of it.
     pub(super) fn commit(&mut self) {
+        self.front();
         self.attribute(&ETHERNET, false);
         // Without labels, the headers behind them can be written.
         let uncovers = is_mpls(self.base.ether_type) && !is_mpls(self.flow.ether_type);
@@ -343,6 +362,7 @@ impl Commit {
         match self.base.ether_type {
             ETHER_TYPE_IPV4 => self.attribute(&IPV4, false),
             ETHER_TYPE_IPV6 => self.attribute(&IPV6, false),
+            ETHER_TYPE_NSH => self.attribute(&NSH, false),
             ether_type if is_arp(ether_type) => self.attribute(&ARP, false),
             _ => {}
         }
@@ -373,7 +393,13 @@ impl Commit {
         self.is_slow |= SLOW.contains(&attribute.name);
         let (mut values, mut mask) = (FieldBits::default(), FieldBits::default());
         for member in attribute.members {
-            let bits = match self.differs(member.part) {
+            let is_written = match member.part {
+                // What no action changes.
+                Part::Field(f::NSH_MDTYPE | f::NSH_NP, _) => false,
+                // Of this header, Open vSwitch writes also what the packet has already.
+                part => self.differs(part) || attribute.name == NSH.name,
+            };
+            let bits = match is_written {
                 _ if is_whole => {
                     let whole = ones(member.part.width_bits());
                     member.part.set(&mut self.examined, whole);

@@ -14,7 +14,9 @@ use thalweg_packet::checksum::{Sum, checksum, udp_checksum_for_wire};
 use thalweg_packet::wire::IpProtocol;
 use thalweg_packet::{FieldId, PortId, standard as f};
 
-use super::attribute::{ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, is_arp, is_mpls, is_neighbor_discovery};
+use super::attribute::{
+    ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, ETHER_TYPE_NSH, is_arp, is_mpls, is_neighbor_discovery,
+};
 use super::error::{FrameArgumentError, LONGEST_FRAME};
 use super::flow::{DatapathFlow, FieldBits};
 use super::parse::{DatapathPort, FlowReader};
@@ -198,7 +200,28 @@ impl<'a> Composer<'a> {
             ETHER_TYPE_IPV6 => self.ipv6(payload),
             _ if is_arp(ether_type) => self.arp(),
             _ if is_mpls(ether_type) => self.labels(),
+            ETHER_TYPE_NSH => self.nsh(),
             _ => {}
+        }
+    }
+
+    fn nsh(&mut self) {
+        let kind = self.key.get(f::NSH_MDTYPE);
+        let words = if kind == 1 { 6 } else { 2 };
+        self.short(
+            (self.key.short(f::NSH_FLAGS) << 12) | (self.key.short(f::NSH_TTL) << 6) | words,
+        );
+        self.byte(f::NSH_MDTYPE);
+        self.byte(f::NSH_NP);
+        self.field(f::NSH_SPI, 3);
+        self.byte(f::NSH_SI);
+        if kind != 1 {
+            // There is room for the context that is not there, as in Open vSwitch.
+            self.zeros(16);
+        } else {
+            for context in [f::NSH_C1, f::NSH_C2, f::NSH_C3, f::NSH_C4] {
+                self.field(context, 4);
+            }
         }
     }
 

@@ -3,14 +3,15 @@
 use thalweg_packet::{FieldId, Headers, Layout, Receipt, TunnelValues, standard as f};
 
 use super::attribute::{
-    ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, is_arp, is_mpls, is_neighbor_discovery, is_tag, ones,
+    ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, ETHER_TYPE_NSH, is_arp, is_mpls, is_neighbor_discovery,
+    is_tag, ones,
 };
 
 /// The number of standard fields.
 const COUNT: usize = f::PRESENT_ND_TLL.index() + 1;
 
 /// Fields that OpenFlow compares as a whole or not at all, and their widths in bits.
-const UNDIVIDED: [(FieldId, u16); 12] = [
+const UNDIVIDED: [(FieldId, u16); 17] = [
     (f::IP_PROTO, 8),
     (f::IP_DSCP, 6),
     (f::IP_ECN, 2),
@@ -23,6 +24,11 @@ const UNDIVIDED: [(FieldId, u16); 12] = [
     (f::MPLS_TC, 3),
     (f::MPLS_BOS, 1),
     (f::MPLS_TTL, 8),
+    (f::NSH_TTL, 6),
+    (f::NSH_MDTYPE, 8),
+    (f::NSH_NP, 8),
+    (f::NSH_SPI, 24),
+    (f::NSH_SI, 8),
 ];
 
 /// Bits of each standard field: a packet's key, or a mask of one.
@@ -290,12 +296,18 @@ impl FieldBits {
         let ether_type = self.short(f::ETH_TYPE);
         let is_ipv4 = ether_type == ETHER_TYPE_IPV4;
         let is_ipv6 = ether_type == ETHER_TYPE_IPV6;
+        let is_nsh = ether_type == ETHER_TYPE_NSH;
         let has_transport = (is_ipv4 || is_ipv6) && !self.is_later_fragment();
         let protocol = self.short(f::IP_PROTO);
         let carries = |number| has_transport && protocol == number;
         let is_neighbor = carries(58) && is_ipv6 && is_neighbor_discovery(self);
         let facts = [
             (f::PRESENT_MPLS, is_mpls(ether_type)),
+            (f::PRESENT_NSH, is_nsh),
+            (
+                f::PRESENT_NSH_CONTEXT,
+                is_nsh && self.get(f::NSH_MDTYPE) == 1,
+            ),
             (f::PRESENT_ARP, is_arp(ether_type)),
             (f::PRESENT_IPV4, is_ipv4),
             (f::PRESENT_IPV6, is_ipv6),

@@ -14,8 +14,9 @@ use thalweg_packet::{FieldId, PortId, standard as f};
 
 use super::attribute::{
     ARP, Attribute, CONNECTION, CT_BITS, CT_TUPLE4, CT_TUPLE6, DISCOVERY, ETHER_TYPE_IPV4,
-    ETHER_TYPE_IPV6, ETHERNET, FRAGMENTS, HASH, ICMP, ICMPV6, IPV4, IPV6, MARK, Member, SCTP,
-    Spelling, TCP, TCP_FLAGS, TUNNEL, UDP, is_arp, is_mpls, is_neighbor_discovery, ones,
+    ETHER_TYPE_IPV6, ETHER_TYPE_NSH, ETHERNET, FRAGMENTS, HASH, ICMP, ICMPV6, IPV4, IPV6, MARK,
+    Member, NSH, SCTP, Spelling, TCP, TCP_FLAGS, TUNNEL, UDP, is_arp, is_mpls,
+    is_neighbor_discovery, ones,
 };
 use super::flow::{DatapathFlow, FieldBits};
 
@@ -159,7 +160,12 @@ impl Attributes<'_> {
                 self.push("in_port", inside);
             }
         }
-        self.push("packet_type", "ns=0,id=0");
+        let packet_type = self.flow.key.get(f::PACKET_TYPE) as u32;
+        let (namespace, kind) = (
+            packet_type >> 16,
+            hexadecimal(u128::from(packet_type as u16)),
+        );
+        self.push("packet_type", format_args!("ns={namespace},id={kind}"));
     }
 
     /// Writes a number that the packet has beside its bytes.
@@ -199,7 +205,9 @@ impl Attributes<'_> {
     }
 
     fn link(&mut self) {
-        self.attribute(&ETHERNET);
+        if self.flow.key.get(f::PACKET_TYPE) == 0 {
+            self.attribute(&ETHERNET);
+        }
         let (key, mask) = (&self.flow.key, &self.flow.mask);
         let mut tags = 0;
         for (field, tag_type) in [f::VLAN_TCI, f::VLAN_TCI_INNER]
@@ -242,6 +250,7 @@ impl Attributes<'_> {
         match ether_type {
             ETHER_TYPE_IPV4 => self.attribute(&IPV4),
             ETHER_TYPE_IPV6 => self.attribute(&IPV6),
+            ETHER_TYPE_NSH => self.attribute(&NSH),
             _ if is_arp(ether_type) => self.attribute(&ARP),
             _ if is_mpls(ether_type) => self.labels(),
             _ => {}

@@ -11,9 +11,9 @@ use thalweg_packet::{PortId, standard as f};
 
 use super::attribute::{
     ARP, ATTRIBUTES, Attribute, CONNECTION, CT_BITS, CT_TUPLE4, CT_TUPLE6, DISCOVERY,
-    ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, ETHERNET, FIELDLESS, FIELDLESS_OF_TUNNEL, HASH, ICMP, ICMPV6,
-    IPV4, IPV6, MARK, OPTIONS_OF_TUNNEL, Part, SCTP, Spelling, TCP, TUNNEL, UDP, is_arp, is_mpls,
-    is_neighbor_discovery, is_tag, ones,
+    ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, ETHER_TYPE_NSH, ETHERNET, FIELDLESS, FIELDLESS_OF_TUNNEL,
+    HASH, ICMP, ICMPV6, IPV4, IPV6, MARK, NSH, OPTIONS_OF_TUNNEL, Part, SCTP, Spelling, TCP,
+    TUNNEL, UDP, is_arp, is_mpls, is_neighbor_discovery, is_tag, ones,
 };
 use super::error::DatapathTextError;
 use super::flow::DatapathFlow;
@@ -132,6 +132,10 @@ impl<'a> FlowReader<'a> {
             "vlan" => {
                 let read = tag(scanner)?;
                 level.add("vlan", vec![(Part::Field(f::VLAN_TCI, 16), read)])
+            }
+            "packet_type" => {
+                let read = packet_type(scanner)?;
+                level.add("packet_type", vec![(Part::Field(f::PACKET_TYPE, 32), read)])
             }
             "mpls" => level.add_labels(labels(scanner)?),
             "tunnel" => level.add("tunnel", tunnel(scanner)?),
@@ -284,12 +288,22 @@ fn apply(top: &Level, masks: bool, flow: &mut DatapathFlow) -> Result<(), Datapa
         .chain([&MARK, &HASH])
         .map(|(name, ..)| *name);
     let tuples = [CT_TUPLE4.name, CT_TUPLE6.name];
-    let names = ["recirc_id", "tunnel", "in_port", ETHERNET.name];
+    let names = [
+        "recirc_id",
+        "tunnel",
+        "in_port",
+        "packet_type",
+        ETHERNET.name,
+    ];
     for name in names.into_iter().chain(of_connection).chain(tuples) {
         top.copy(name, flow);
     }
     let mut level = top;
     let mut ether_type = level.ether_type()?;
+    let packet_type = flow.key.get(f::PACKET_TYPE);
+    if packet_type != 0 && level.find("eth_type").is_none() {
+        ether_type = (packet_type & 0xffff, 0);
+    }
     for (place, field) in [f::VLAN_TCI, f::VLAN_TCI_INNER].into_iter().enumerate() {
         if !is_tag(ether_type.0 as u16) {
             break;
@@ -324,6 +338,7 @@ fn apply_network(level: &Level, flow: &mut DatapathFlow) -> Result<(), DatapathT
     match ether_type {
         ETHER_TYPE_IPV4 => level.copy(IPV4.name, flow),
         ETHER_TYPE_IPV6 => level.copy(IPV6.name, flow),
+        ETHER_TYPE_NSH => level.copy(NSH.name, flow),
         _ if is_arp(ether_type) => level.copy(ARP.name, flow),
         _ if is_mpls(ether_type) => return apply_labels(level, flow),
         _ => {}
@@ -454,6 +469,23 @@ fn tag(scanner: &mut Scanner<'_>) -> Result<Masked, Fault> {
         let place = ones(width) << shift;
         value = value & !place | read.0 << shift;
         mask = mask & !place | read.1 << shift;
+        Ok(())
+    })?;
+    Ok((value, mask))
+}
+
+/// Takes the namespace and the number of a packet's type.
+fn packet_type(scanner: &mut Scanner<'_>) -> Result<Masked, Fault> {
+    let (mut value, mut mask) = (0, 0);
+    members(scanner, |scanner, name| {
+        let shift = match name {
+            "ns" => 16,
+            "id" => 0,
+            _ => return Err(Fault::Syntax),
+        };
+        let read = scanner.masked(Spelling::Decimal, 16).ok_or(Fault::Syntax)?;
+        value |= read.0 << shift;
+        mask |= read.1 << shift;
         Ok(())
     })?;
     Ok((value, mask))

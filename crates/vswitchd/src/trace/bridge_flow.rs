@@ -9,6 +9,7 @@ use thalweg_pipeline::Match;
 use thalweg_pipeline::text::{LOCAL_PORT, NO_PORT, Parser, TextError};
 
 use super::flow::TracedFlow;
+use super::mask::is_service_field;
 use crate::datapath_text::FieldBits;
 
 /// Words for an EtherType, and perhaps a protocol.
@@ -132,6 +133,9 @@ fn set_field(
         return Err(format!("field {name} set multiple times"));
     }
     for term in read.terms() {
+        if term.field == f::PACKET_TYPE {
+            flow.key.set(f::ETH_TYPE, term.value & 0xffff);
+        }
         let kept = flow.key.get(term.field) & !term.mask;
         flow.key.set(term.field, kept | term.value);
     }
@@ -187,6 +191,7 @@ enum Prerequisite {
     None,
     Tag,
     Label,
+    Service,
     Arp,
     Ipv4,
     Ipv6,
@@ -207,6 +212,7 @@ impl Prerequisite {
         match field {
             f::VLAN_TCI if name == "vlan_pcp" => Prerequisite::Tag,
             f::MPLS_LABEL | f::MPLS_TC | f::MPLS_BOS | f::MPLS_TTL => Prerequisite::Label,
+            field if is_service_field(field) => Prerequisite::Service,
             f::ARP_OP | f::ARP_SPA | f::ARP_TPA | f::ARP_SHA | f::ARP_THA => Prerequisite::Arp,
             f::IP_SRC | f::IP_DST => Prerequisite::Ipv4,
             f::IPV6_SRC | f::IPV6_DST | f::IPV6_LABEL => Prerequisite::Ipv6,
@@ -233,6 +239,7 @@ impl Prerequisite {
             Prerequisite::None => true,
             Prerequisite::Tag => key.get(f::VLAN_TCI) & u128::from(f::VLAN_PRESENT) != 0,
             Prerequisite::Label => matches!(ether_type, 0x8847 | 0x8848),
+            Prerequisite::Service => ether_type == 0x894f,
             Prerequisite::Arp => matches!(ether_type, 0x0806 | 0x8035),
             Prerequisite::Ipv4 => ether_type == 0x0800,
             Prerequisite::Ipv6 => ether_type == 0x86dd,

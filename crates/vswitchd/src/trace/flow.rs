@@ -40,6 +40,7 @@ impl TracedFlow {
         let receipt = Receipt {
             in_port: self.key.get(f::IN_PORT) as u32,
             recirculation_id: self.key.get(f::RECIRC_ID) as u32,
+            packet_type: self.key.get(f::PACKET_TYPE) as u32,
             tunnel: Some(&tunnel),
             mark: self.key.get(f::PKT_MARK) as u32,
             datapath_hash: self.key.get(f::DP_HASH) as u32,
@@ -103,7 +104,7 @@ impl TracedFlow {
         if !connection.is_empty() {
             text += &format!("{connection},");
         }
-        if recirculation != 0 {
+        if recirculation != 0 && self.key.get(f::PACKET_TYPE) == 0 {
             text.push_str("eth,");
         }
         text + &print_match(&self.shown(), ports)
@@ -127,7 +128,10 @@ impl TracedFlow {
             shown = show_all(shown, [f::IN_PORT], &self.key);
         }
         let link = [f::ETH_SRC, f::ETH_DST, f::ETH_TYPE, f::VLAN_TCI];
-        shown = show_all(shown, link, &self.key);
+        shown = match self.key.get(f::PACKET_TYPE) {
+            0 => show_all(shown, link, &self.key),
+            _ => show_all(shown, [f::PACKET_TYPE], &self.key),
+        };
         if self.key.get(f::VLAN_TCI) != 0 {
             shown = show_all(shown, [f::VLAN_TCI_INNER], &self.key);
         }
@@ -142,6 +146,15 @@ impl TracedFlow {
                 return show_all(shown, fields, &self.key);
             }
             0x8847 | 0x8848 => return self.with_labels(shown),
+            0x894f => {
+                let last = match self.key.get(f::NSH_MDTYPE) {
+                    1 => f::NSH_C4,
+                    _ => f::NSH_SI,
+                };
+                for field in (f::NSH_FLAGS.0..=last.0).map(FieldId) {
+                    shown = show_all(shown, [field], &self.key);
+                }
+            }
             _ => return shown,
         }
         let service = [f::IP_FRAG, f::IP_DSCP, f::IP_ECN, f::IP_TTL, f::IP_PROTO];

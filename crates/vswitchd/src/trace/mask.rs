@@ -8,7 +8,7 @@
 
 use thalweg_packet::{FieldId, Layout, standard as f};
 use thalweg_pipeline::{
-    Action, FlowHash, LearnedBits, Output, SeenFields, Sight, Subfield, Translation,
+    Action, Encap, FlowHash, LearnedBits, Output, SeenFields, Sight, Subfield, Translation,
 };
 
 use crate::datapath_text::{DatapathFlow, FieldBits};
@@ -18,8 +18,10 @@ const TAG_PRIORITY: u128 = 0xf000;
 const BROADCAST: u128 = 0xffff_ffff_ffff;
 
 /// The fields that say whether there is a header.
-const HEADERS: [FieldId; 13] = [
+const HEADERS: [FieldId; 15] = [
     f::PRESENT_MPLS,
+    f::PRESENT_NSH,
+    f::PRESENT_NSH_CONTEXT,
     f::PRESENT_ARP,
     f::PRESENT_IPV4,
     f::PRESENT_IPV6,
@@ -98,8 +100,12 @@ impl Examined {
             }
             Action::Push(bits) | Action::Pop(bits) => self.add_subfield(bits),
             Action::DecTtl => self.write(f::IP_TTL, 0xff, fields),
-            Action::PushMpls(_) | Action::PopMpls(_) => self.count_labels(fields),
+            Action::PushMpls(_)
+            | Action::PopMpls(_)
+            | Action::Encap(Encap::Mpls(_))
+            | Action::Decap(_) => self.count_labels(fields),
             Action::DecMplsTtl => self.add(f::MPLS_TTL, 0xff),
+            Action::DecNshTtl => self.add(f::NSH_TTL, 0x3f),
             Action::Learn(learning) => {
                 for part in &learning.parts {
                     if let LearnedBits::Field(bits) = &part.source {
@@ -347,12 +353,19 @@ fn is_ip(key: &FieldBits) -> bool {
     matches!(key.get(f::ETH_TYPE), 0x0800 | 0x86dd)
 }
 
+/// Whether the field is one of a network service header.
+pub(super) fn is_service_field(field: FieldId) -> bool {
+    (f::NSH_FLAGS..=f::NSH_C4).contains(&field)
+}
+
 /// Whether packets of this kind have the field; a flow of others does not show it.
 fn has_field(field: FieldId, key: &FieldBits) -> bool {
     let has_tag = |tag| key.get(tag) & u128::from(f::VLAN_PRESENT) != 0;
     let ether_type = key.get(f::ETH_TYPE);
     match field {
         f::RECIRC_ID => false,
+        f::PACKET_TYPE => key.get(field) != 0,
+        f::ETH_SRC | f::ETH_DST => key.get(f::PACKET_TYPE) == 0,
         f::VLAN_TCI | f::VLAN_TCI_INNER => has_tag(field),
         f::MPLS_LABEL | f::MPLS_TC | f::MPLS_BOS | f::MPLS_TTL | f::MPLS_LSE1 | f::MPLS_LSE2 => {
             matches!(ether_type, 0x8847 | 0x8848)
@@ -360,6 +373,7 @@ fn has_field(field: FieldId, key: &FieldBits) -> bool {
         _ if f::tunnel_part(field).is_some() => {
             key.get(f::TUN_DST) != 0 || key.get(f::TUN_IPV6_DST) != 0
         }
+        _ if is_service_field(field) => ether_type == 0x894f,
         f::IP_SRC | f::IP_DST => ether_type == 0x0800,
         f::IPV6_SRC | f::IPV6_DST | f::IPV6_LABEL => ether_type == 0x86dd,
         f::IP_PROTO | f::IP_DSCP | f::IP_ECN | f::IP_TTL | f::IP_FRAG => is_ip(key),

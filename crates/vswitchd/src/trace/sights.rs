@@ -6,8 +6,8 @@ use thalweg_pipeline::text::{
     PortSpelling, print_actions, print_match, print_subfield, print_translation, print_value,
 };
 use thalweg_pipeline::{
-    Action, BridgeId, Bucket, Continuation, DropReason, Flow, Match, NormalSight, Observer, Output,
-    Pipeline, RuleId, SeenFields, Sight, Subfield, TableId,
+    Action, BridgeId, Bucket, Continuation, DropReason, ExpiredTtl, Flow, Match, NormalSight,
+    Observer, Output, Pipeline, RuleId, SeenFields, Sight, Subfield, TableId,
 };
 
 use super::mask::Examined;
@@ -456,21 +456,20 @@ impl Observer for Narrator<'_> {
                 (NodeKind::Detail, text.to_owned())
             }
             Sight::Chosen(None) => (NodeKind::Detail, "no live bucket".to_owned()),
-            Sight::TtlExpired { of_label: true } => {
-                (NodeKind::Warning, "MPLS decrement TTL exception".to_owned())
-            }
-            Sight::TtlExpired { of_label: false } => (NodeKind::Warning, ttl_expired(fields)),
+            Sight::TtlExpired(ttl) => (NodeKind::Warning, ttl_expired(ttl, fields)),
         };
         self.nodes.say(nesting, kind, text);
     }
 }
 
-fn ttl_expired(fields: SeenFields<'_>) -> String {
-    let version = match fields.get(f::ETH_TYPE) {
-        0x0800 => 4,
-        _ => 6,
+fn ttl_expired(ttl: ExpiredTtl, fields: SeenFields<'_>) -> String {
+    let protocol = match (ttl, fields.get(f::ETH_TYPE)) {
+        (ExpiredTtl::Label, _) => "MPLS",
+        (ExpiredTtl::Service, _) => "NSH",
+        (ExpiredTtl::Ip, 0x0800) => "IPv4",
+        (ExpiredTtl::Ip, _) => "IPv6",
     };
-    format!("IPv{version} decrement TTL exception")
+    format!("{protocol} decrement TTL exception")
 }
 
 /// What the spelling of actions depends on.

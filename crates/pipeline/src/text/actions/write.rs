@@ -35,6 +35,7 @@ impl<'a> ActionReader<'a> {
             "pop_mpls" => Action::PopMpls(line.integer(value)?),
             "dec_ttl" => self.dec_ttl(pair)?,
             "dec_mpls_ttl" => Action::DecMplsTtl,
+            "dec_nsh_ttl" => Action::DecNshTtl,
             "write_metadata" => {
                 let bits = line.masked_number(value, 64)?;
                 Action::WriteMetadata {

@@ -15,6 +15,7 @@ use super::tracking::tracking;
 use super::{Context, Out, PortSpelling, hexadecimal, port, text, value};
 use crate::action::{Action, Output, SampleDirection, Sampling, Subfield, Write};
 use crate::effect::PacketInReason;
+use crate::encap::{Encap, NEXT_PROTOCOL};
 use crate::links::{LinkChoice, MemberChoice};
 use crate::matching::Match;
 use crate::text::fields::{self, Name};
@@ -87,6 +88,34 @@ pub(super) fn list(out: Out<'_, '_>, actions: &[Action], context: Context<'_>) -
     Ok(())
 }
 
+fn encap(out: Out<'_, '_>, encap: &Encap) -> fmt::Result {
+    let header = match encap {
+        Encap::Ethernet => return out.write_str("encap(ethernet)"),
+        Encap::Mpls(0x8847) => return out.write_str("encap(mpls)"),
+        Encap::Mpls(_) => return out.write_str("encap(mpls_mc)"),
+        Encap::Nsh(header) => header,
+    };
+    let md_type = header.md_type.map(|md_type| format!("md_type={md_type}"));
+    let contexts = header.contexts.iter().map(|context| {
+        let value: String = context
+            .value
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let value = if value.is_empty() {
+            value
+        } else {
+            format!("0x{value}")
+        };
+        format!("tlv({:#06x},{},{value})", context.class, context.kind)
+    });
+    let parts: Vec<String> = md_type.into_iter().chain(contexts).collect();
+    match parts.is_empty() {
+        true => out.write_str("encap(nsh)"),
+        false => write!(out, "encap(nsh({}))", parts.join(",")),
+    }
+}
+
 fn action(out: Out<'_, '_>, action: &Action, context: Context<'_>) -> fmt::Result {
     match action {
         Action::Output(target) => output(out, target, context),
@@ -135,6 +164,17 @@ fn action(out: Out<'_, '_>, action: &Action, context: Context<'_>) -> fmt::Resul
         Action::PopMpls(kind) => write!(out, "pop_mpls:{kind:#06x}"),
         Action::DecTtl => out.write_str("dec_ttl"),
         Action::DecMplsTtl => out.write_str("dec_mpls_ttl"),
+        Action::Encap(added) => encap(out, added),
+        Action::Decap(NEXT_PROTOCOL) => out.write_str("decap()"),
+        Action::Decap(kind) => {
+            let (namespace, kind) = (kind >> 16, kind & 0xffff);
+            let prefix = if kind == 0 { "" } else { "0x" };
+            write!(
+                out,
+                "decap(packet_type(ns={namespace},type={prefix}{kind:x}))"
+            )
+        }
+        Action::DecNshTtl => out.write_str("dec_nsh_ttl"),
         Action::Clone(actions) => {
             out.write_str("clone(")?;
             list(out, actions, context)?;

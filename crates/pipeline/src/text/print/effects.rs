@@ -40,6 +40,7 @@ fn list(effects: &[Effect], mut shape: Shape) -> String {
             Effect::PushMpls { ether_type, .. } | Effect::PopMpls { ether_type } => {
                 shape.ether_type = *ether_type;
             }
+            Effect::Encapsulate { ether_type, .. } => shape.ether_type = *ether_type,
             _ => {}
         }
         texts.extend(one(effect, shape));
@@ -94,6 +95,16 @@ fn one(effect: &Effect, shape: Shape) -> Option<String> {
             entry >> 8 & 1,
         ),
         Effect::PopMpls { ether_type } => format!("pop_mpls(eth_type={ether_type:#x})"),
+        Effect::PushEthernet => "push_eth()".to_string(),
+        Effect::PopEthernet => "pop_eth".to_string(),
+        Effect::Encapsulate { ether_type, header } => {
+            let bytes: String = header.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("push_header(eth_type={ether_type:#x},0x{bytes})")
+        }
+        Effect::Decapsulate { packet_type } => {
+            let (namespace, kind) = (packet_type >> 16, packet_type & 0xffff);
+            format!("pop_header(packet_type({namespace},{kind:#x}))")
+        }
         Effect::Queue(queue) => format!("set(skb_priority({queue:#x}))"),
         Effect::Cut { len_bytes } => format!("trunc({len_bytes})"),
         Effect::Output(port) => port.to_string(),

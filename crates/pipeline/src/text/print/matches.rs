@@ -37,7 +37,7 @@ pub fn print_match(matching: &Match, ports: PortSpelling<'_>) -> String {
 
 /// The fields in Open vSwitch's print order; the word for EtherType and protocol follows the
 /// first.
-const ORDER: [FieldId; 66] = [
+const ORDER: [FieldId; 76] = [
     f::PKT_MARK,
     f::RECIRC_ID,
     f::DP_HASH,
@@ -78,6 +78,16 @@ const ORDER: [FieldId; 66] = [
     f::ETH_SRC,
     f::ETH_DST,
     f::ETH_TYPE,
+    f::NSH_FLAGS,
+    f::NSH_TTL,
+    f::NSH_MDTYPE,
+    f::NSH_NP,
+    f::NSH_SPI,
+    f::NSH_SI,
+    f::NSH_C1,
+    f::NSH_C2,
+    f::NSH_C3,
+    f::NSH_C4,
     f::IPV6_SRC,
     f::IPV6_DST,
     f::IPV6_LABEL,
@@ -122,7 +132,10 @@ pub(super) fn conditions(
             condition(out, &term, ports)?;
         }
     }
-    out.push_str(after_recirculation);
+    match matching.term(f::PACKET_TYPE).filter(|term| term.value != 0) {
+        Some(term) => condition(out, &term, ports)?,
+        None => out.push_str(after_recirculation),
+    }
     let (is_type_said, is_protocol_said) = shorthand(out, matching);
     let is_register = |term: &&Term| term.field >= f::REG0 && term.field <= f::register_field(15);
     for term in matching.terms().iter().filter(is_register) {
@@ -139,7 +152,8 @@ pub(super) fn conditions(
     }
     for term in matching.terms() {
         let is_option = f::tunnel_option_of(term.field).is_some();
-        if !ORDER.contains(&term.field) && !is_register(&term) && !is_option {
+        let is_said = is_option || term.field == f::PACKET_TYPE;
+        if !ORDER.contains(&term.field) && !is_register(&term) && !is_said {
             condition(out, term, ports)?;
         }
     }
@@ -231,11 +245,16 @@ fn condition(out: &mut String, term: &Term, ports: PortSpelling<'_>) -> fmt::Res
         Format::Ipv6 => ipv6(out, value, mask)?,
         Format::TcpFlags => tcp_flags(out, value, mask)?,
         Format::CtState => ct_state(out, value, mask)?,
+        Format::PacketType => write!(out, "({},{:#x})", value >> 16, value & 0xffff)?,
         Format::TunFlags => out.push_str(if value & 1 == 1 { "+oam" } else { "-oam" }),
         Format::Port if is_whole => port(out, value, ports)?,
         Format::SetOutput if is_whole => set_output(out, value, ports)?,
         _ if field == f::ETH_TYPE => padded(out, value, mask, (4, is_whole))?,
         _ if field == f::IPV6_LABEL => padded(out, value, mask, (5, is_whole))?,
+        // Of these, zero has a prefix in Open vSwitch.
+        Format::Hexadecimal if is_whole && (f::NSH_SPI..=f::NSH_C4).contains(&field) => {
+            write!(out, "{value:#x}")?;
+        }
         Format::Hexadecimal => {
             hexadecimal(out, value)?;
             if !is_whole {

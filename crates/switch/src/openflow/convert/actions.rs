@@ -16,7 +16,7 @@ use thalweg_pipeline::{
 use super::fields::{needs_more, pieces_for_action, subfield};
 use super::matching::{fits, ones, port_id, to_piece};
 use super::shape::Shape;
-use super::{learning, tracking};
+use super::{encap, learning, tracking};
 
 /// How deep lists may nest.
 const MAX_NESTING: usize = 16;
@@ -132,6 +132,13 @@ impl Reader {
             Of::PopMpls(ether_type) => Action::PopMpls(*ether_type),
             Of::DecTtl(_) => Action::DecTtl,
             Of::DecMplsTtl => Action::DecMplsTtl,
+            Of::DecNshTtl => Action::DecNshTtl,
+            Of::Encap {
+                packet_type,
+                properties,
+                ..
+            } => Action::Encap(encap::encap(*packet_type, properties)?),
+            Of::Decap { packet_type } => Action::Decap(*packet_type),
             Of::SetField {
                 field, value, mask, ..
             } => self.set_field(*field, value, mask.as_ref())?,

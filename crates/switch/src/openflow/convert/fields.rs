@@ -36,7 +36,7 @@ type Row = (of::FieldId, Piece);
 /// The fields that are one run of bits; where several of OpenFlow's are the same bits, the
 /// first that the packet has is the one to print.
 #[rustfmt::skip]
-static ROWS: [Row; 74] = [
+static ROWS: [Row; 85] = [
     (of::FieldId::RECIRC_ID, piece(f::RECIRC_ID, 0, 0, 32)),
     (of::FieldId::CONJ_ID, piece(f::CONJ_ID, 0, 0, 32)),
     (of::FieldId::TUN_ID, piece(f::TUN_ID, 0, 0, 64)),
@@ -67,6 +67,7 @@ static ROWS: [Row; 74] = [
     (of::FieldId::PKT_MARK, piece(f::PKT_MARK, 0, 0, 32)),
     (of::FieldId::DP_HASH, piece(f::DP_HASH, 0, 0, 32)),
     (of::FieldId::ACTSET_OUTPUT, piece(f::ACTSET_OUTPUT, 0, 0, 32)),
+    (of::FieldId::PACKET_TYPE, piece(f::PACKET_TYPE, 0, 0, 32)),
     (of::FieldId::METADATA, piece(f::METADATA, 0, 0, 64)),
     (of::FieldId::IN_PORT_OXM, piece(f::IN_PORT, 0, 0, 32)),
     (of::FieldId::IN_PORT, piece(f::IN_PORT, 0, 0, 16)),
@@ -80,6 +81,16 @@ static ROWS: [Row; 74] = [
     (of::FieldId::MPLS_TC, piece(f::MPLS_TC, 0, 0, 3)),
     (of::FieldId::MPLS_BOS, piece(f::MPLS_BOS, 0, 0, 1)),
     (of::FieldId::MPLS_TTL, piece(f::MPLS_TTL, 0, 0, 8)),
+    (of::FieldId::NSH_FLAGS, piece(f::NSH_FLAGS, 0, 0, 2)),
+    (of::FieldId::NSH_TTL, piece(f::NSH_TTL, 0, 0, 6)),
+    (of::FieldId::NSH_MDTYPE, piece(f::NSH_MDTYPE, 0, 0, 8)),
+    (of::FieldId::NSH_NP, piece(f::NSH_NP, 0, 0, 8)),
+    (of::FieldId::NSH_SPI, piece(f::NSH_SPI, 0, 0, 24)),
+    (of::FieldId::NSH_SI, piece(f::NSH_SI, 0, 0, 8)),
+    (of::FieldId::NSH_C1, piece(f::NSH_C1, 0, 0, 32)),
+    (of::FieldId::NSH_C2, piece(f::NSH_C2, 0, 0, 32)),
+    (of::FieldId::NSH_C3, piece(f::NSH_C3, 0, 0, 32)),
+    (of::FieldId::NSH_C4, piece(f::NSH_C4, 0, 0, 32)),
     (of::FieldId::IP_SRC, piece(f::IP_SRC, 0, 0, 32)),
     (of::FieldId::IP_DST, piece(f::IP_DST, 0, 0, 32)),
     (of::FieldId::IPV6_SRC, piece(f::IPV6_SRC, 0, 0, 128)),

@@ -40,7 +40,7 @@ pub(in crate::openflow) fn matching(asked: &of::Match) -> Result<Match, Refusal>
     for condition in &asked.conditions {
         let Condition { field, value, mask } = condition;
         if *field == of::FieldId::PACKET_TYPE && mask.is_none() && value.number() == 0 {
-            // All packets are Ethernet frames.
+            // What no rule says otherwise.
             continue;
         }
         let Some(pieces) = pieces(*field) else {

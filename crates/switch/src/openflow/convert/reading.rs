@@ -13,7 +13,7 @@ use thalweg_pipeline::{
 use super::fields::{name_of, of_subfield};
 use super::matching::{from_piece, ones, option_value, port_number};
 use super::shape::Shape;
-use super::{learning, tracking};
+use super::{encap, learning, tracking};
 
 /// What a rule does, with the length that its outputs to ports were sent with.
 pub(in crate::openflow) fn instructions(
@@ -146,6 +146,11 @@ fn tell(action: &Action, shape: &mut Shape) -> of_action::Action {
         Action::PopMpls(ether_type) => Of::PopMpls(*ether_type),
         Action::DecTtl => Of::DecTtl(None),
         Action::DecMplsTtl => Of::DecMplsTtl,
+        Action::DecNshTtl => Of::DecNshTtl,
+        Action::Encap(added) => encap::told(added),
+        Action::Decap(packet_type) => Of::Decap {
+            packet_type: *packet_type,
+        },
         Action::Resubmit {
             in_port,
             table,

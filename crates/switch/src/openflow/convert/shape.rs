@@ -3,11 +3,12 @@
 use thalweg_openflow::Needs;
 use thalweg_packet::FieldId;
 use thalweg_packet::standard as f;
-use thalweg_pipeline::{Action, Match};
+use thalweg_pipeline::{Action, Encap, Match};
 
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const ARP: [u16; 2] = [0x0806, 0x8035];
+const NSH: u16 = 0x894f;
 const MPLS: [u16; 2] = [0x8847, 0x8848];
 
 /// What is known of the headers; zero where nothing is known.
@@ -19,6 +20,7 @@ pub(super) struct Shape {
     icmp_type: u8,
     icmp_code: u8,
     is_later_fragment: bool,
+    is_layer3: bool,
 }
 
 impl Shape {
@@ -40,6 +42,9 @@ impl Shape {
             f::ICMP_TYPE => self.icmp_type = value as u8,
             f::ICMP_CODE => self.icmp_code = value as u8,
             f::IP_FRAG => self.is_later_fragment = value & 2 != 0,
+            f::PACKET_TYPE if value != 0 => {
+                (self.is_layer3, self.ether_type) = (true, value as u16);
+            }
             _ => {}
         }
     }
@@ -67,7 +72,7 @@ impl Shape {
             Needs::Nd => is_nd(135) || is_nd(136),
             Needs::NdSolicit => is_nd(135),
             Needs::NdAdvert => is_nd(136),
-            Needs::Nsh => false,
+            Needs::Nsh => self.ether_type == NSH,
             // What a tracker said of other packets is zero.
             Needs::Ct => true,
         }
@@ -83,6 +88,20 @@ impl Shape {
                 (self.ether_type, self.protocol) = (*ether_type, 0);
             }
             Action::PopMpls(ether_type) => self.ether_type = *ether_type,
+            Action::Encap(Encap::Ethernet) => self.is_layer3 = false,
+            Action::Encap(encap) => {
+                *self = Shape {
+                    ether_type: match encap {
+                        Encap::Mpls(ether_type) => *ether_type,
+                        _ => NSH,
+                    },
+                    is_layer3: true,
+                    ..Shape::default()
+                };
+            }
+            // What is behind another header than Ethernet is not known.
+            Action::Decap(_) if self.is_layer3 => *self = Shape::default(),
+            Action::Decap(_) => self.is_layer3 = true,
             Action::SetField(writes) => {
                 let present = u128::from(f::VLAN_PRESENT);
                 for write in writes {

@@ -55,7 +55,7 @@ pub(super) fn datapaths(daemon: &Daemon) -> Vec<(String, &'static str)> {
 /// Changes what a datapath can do: whether it carries native tunnels.
 fn set_feature(daemon: &mut Daemon, words: &[String]) -> Result<String, String> {
     let [bridge, feature, value] = words else {
-        return Err("name a feature and its value: tnl_push_pop true|false".to_owned());
+        return Err("name a feature and its value: tnl_push_pop|add_mpls true|false".to_owned());
     };
     if !daemon.bridges.by_name.contains_key(bridge) {
         return Err("no such bridge".to_owned());
@@ -65,7 +65,12 @@ fn set_feature(daemon: &mut Daemon, words: &[String]) -> Result<String, String> 
             daemon.bridges.tunnels.allow_native(value == "true");
             Ok(String::new())
         }
-        ("tnl_push_pop", _) => Err(format!("{value}: true or false is expected")),
+        ("add_mpls", value @ ("true" | "false")) => {
+            daemon.bridges.adds_labels = value == "true";
+            daemon.switch.flush_caches();
+            Ok(String::new())
+        }
+        ("tnl_push_pop" | "add_mpls", _) => Err(format!("{value}: true or false is expected")),
         _ => Err(format!("{feature}: this feature is always as it is")),
     }
 }
