@@ -11,6 +11,7 @@ mod flow;
 mod learn;
 mod matches;
 mod megaflow;
+mod subfield;
 mod tracking;
 
 use std::fmt;

@@ -19,7 +19,8 @@ use thalweg_pipeline::{Effect, MeterPlace, PacketInReason, Sender};
 
 use super::attribute::ones;
 use super::commit::{Commit, Packet};
-use super::flow::{DatapathFlow, FieldBits};
+use super::field_bits::FieldBits;
+use super::flow::DatapathFlow;
 use super::format::hexadecimal;
 use super::tunnel::{AskTunnel, TunnelOutput, tunnel_values};
 

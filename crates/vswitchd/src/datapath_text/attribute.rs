@@ -2,7 +2,7 @@
 
 use thalweg_packet::{FieldId, standard as f};
 
-use super::flow::FieldBits;
+use super::field_bits::FieldBits;
 
 pub(super) const ETHER_TYPE_IPV4: u16 = 0x0800;
 pub(super) const ETHER_TYPE_IPV6: u16 = 0x86dd;

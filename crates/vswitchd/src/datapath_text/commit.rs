@@ -18,7 +18,8 @@ use super::attribute::{
     ICMPV6, IPV4, IPV6, Member, NSH, Part, SCTP, TCP, UDP, is_arp, is_mpls, is_neighbor_discovery,
     ones,
 };
-use super::flow::{DatapathFlow, FieldBits};
+use super::field_bits::FieldBits;
+use super::flow::DatapathFlow;
 use super::format::{hexadecimal, label, label_count, masked_label, members, tag_members};
 use super::front::{ETHER_TYPES, Front};
 

@@ -18,7 +18,8 @@ use super::attribute::{
     ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, ETHER_TYPE_NSH, is_arp, is_mpls, is_neighbor_discovery,
 };
 use super::error::{FrameArgumentError, LONGEST_FRAME};
-use super::flow::{DatapathFlow, FieldBits};
+use super::field_bits::FieldBits;
+use super::flow::DatapathFlow;
 use super::parse::{DatapathPort, FlowReader};
 
 /// The shortest Ethernet frame, without its check sequence (IEEE 802.3 clause 4A.4.2).

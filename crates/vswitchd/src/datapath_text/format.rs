@@ -18,7 +18,8 @@ use super::attribute::{
     Member, NSH, SCTP, Spelling, TCP, TCP_FLAGS, TUNNEL, UDP, is_arp, is_mpls,
     is_neighbor_discovery, ones,
 };
-use super::flow::{DatapathFlow, FieldBits};
+use super::field_bits::FieldBits;
+use super::flow::DatapathFlow;
 
 /// How much of a flow is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,7 +8,7 @@ use thalweg_packet::{FieldId, standard as f};
 
 use super::attribute::{ETHER_TYPE_NSH, ETHERNET, NSH, Part, is_mpls, ones};
 use super::commit::{Commit, Label, Packet};
-use super::flow::FieldBits;
+use super::field_bits::FieldBits;
 use super::format::members;
 
 /// Namespace 1 of packet types: EtherTypes.

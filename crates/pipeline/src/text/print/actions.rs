@@ -11,6 +11,7 @@ use thalweg_packet::standard as f;
 use thalweg_packet::{FieldId, PortId};
 
 use super::learn::{fin_timeout, learning};
+use super::subfield::{covering_name, name_of, subfield, wide_name};
 use super::tracking::tracking;
 use super::{Context, Out, PortSpelling, hexadecimal, port, text, value};
 use crate::action::{Action, Output, SampleDirection, Sampling, Subfield, Write};
@@ -18,8 +19,7 @@ use crate::effect::PacketInReason;
 use crate::encap::{Encap, NEXT_PROTOCOL};
 use crate::links::{LinkChoice, MemberChoice};
 use crate::matching::Match;
-use crate::text::fields::{self, Name};
-use crate::text::shape::{Needs, PROTOCOL_SCTP, PROTOCOL_TCP, PROTOCOL_UDP};
+use crate::text::shape::Needs;
 use crate::text::value::ones;
 
 impl fmt::Display for Action {
@@ -225,7 +225,10 @@ fn control(out: Out<'_, '_>, action: &Action, context: Context<'_>) -> fmt::Resu
         Action::DebugRecirculation => out.write_str("debug_recirc"),
         Action::Meter(meter) => write!(out, "meter:{}", meter.number()),
         Action::DebugSlow => out.write_str("debug_slow"),
-        Action::Track(asked) => tracking(out, asked, context),
+        Action::Track(asked) => {
+            let exec = text(|out| list(out, &asked.exec, context));
+            tracking(out, asked, &exec, context)
+        }
         Action::Untrack => out.write_str("ct_clear"),
         Action::Learn(asked) => learning(out, asked, context),
         Action::FinTimeout { idle_s, hard_s } => fin_timeout(out, *idle_s, *hard_s),
@@ -406,65 +409,6 @@ fn controller(out: Out<'_, '_>, output: &Output) -> fmt::Result {
 fn dotted(bytes: &[u8]) -> String {
     let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     bytes.join(".")
-}
-
-/// The name of a field for packets of this shape.
-fn name_of(field: FieldId, context: Context<'_>) -> Option<&'static Name> {
-    let spelling = context
-        .shape
-        .and_then(|shape| match (field, shape.protocol) {
-            (f::TP_SRC, PROTOCOL_TCP) => Some("tcp_src"),
-            (f::TP_DST, PROTOCOL_TCP) => Some("tcp_dst"),
-            (f::TP_SRC, PROTOCOL_UDP) => Some("udp_src"),
-            (f::TP_DST, PROTOCOL_UDP) => Some("udp_dst"),
-            (f::TP_SRC, PROTOCOL_SCTP) => Some("sctp_src"),
-            (f::TP_DST, PROTOCOL_SCTP) => Some("sctp_dst"),
-            (f::ICMP_TYPE, _) if shape.is_ipv6() => Some("icmpv6_type"),
-            (f::ICMP_CODE, _) if shape.is_ipv6() => Some("icmpv6_code"),
-            _ => None,
-        });
-    match spelling {
-        Some(spelling) => fields::find(spelling),
-        None => fields::name_of(field),
-    }
-}
-
-pub(super) fn subfield(out: Out<'_, '_>, bits: &Subfield, context: Context<'_>) -> fmt::Result {
-    let Some((name, offset)) = covering_name(bits, context) else {
-        return write!(out, "{:?}", bits.slices);
-    };
-    let width = bits.width_bits();
-    out.write_str(name.code())?;
-    match width {
-        _ if offset == 0 && width == name.width_bits => out.write_str("[]"),
-        1 => write!(out, "[{offset}]"),
-        _ => write!(out, "[{offset}..{}]", offset + width - 1),
-    }
-}
-
-/// The name that covers the slices, and the position of their lowest bit in it.
-pub(super) fn covering_name(bits: &Subfield, context: Context<'_>) -> Option<(&'static Name, u16)> {
-    let lowest = bits.slices.first()?;
-    let highest = bits.slices.last()?;
-    if bits.slices.len() == 1 {
-        let is_wide_port = lowest.field == f::IN_PORT && lowest.offset + lowest.width_bits > 16;
-        return match is_wide_port {
-            true => Some((fields::find("in_port_oxm")?, lowest.offset)),
-            false => Some((name_of(lowest.field, context)?, lowest.offset)),
-        };
-    }
-    wide_name(highest.field, lowest.field).map(|(name, base)| (name, base + lowest.offset))
-}
-
-/// The wide register that holds registers `first` to `last`, and the position of `last` in it.
-fn wide_name(first: FieldId, last: FieldId) -> Option<(&'static Name, u16)> {
-    [2u16, 4].into_iter().find_map(|registers| {
-        let number = first.0.checked_sub(f::REG0.0)?;
-        let start = FieldId(f::REG0.0 + number / registers * registers);
-        let end = start.0 + registers;
-        let name = fields::wide_register(start, registers)?;
-        (last.0 < end).then(|| (name, 32 * (end - 1 - last.0)))
-    })
 }
 
 fn set_field(out: Out<'_, '_>, writes: &[Write], context: Context<'_>) -> fmt::Result {

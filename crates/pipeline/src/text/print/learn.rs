@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::actions::{covering_name, subfield};
+use super::subfield::{covering_name, subfield};
 use super::{Context, Out, text, value};
 use crate::flow::DEFAULT_PRIORITY;
 use crate::learning::{LearnTarget, LearnedBits, Learning};

@@ -5,12 +5,18 @@ use std::net::Ipv6Addr;
 
 use thalweg_conntrack::{AddressTranslation, Alg, Selection, TrackRequest, TranslationKind};
 
-use super::actions::{list, subfield};
+use super::subfield::subfield;
 use super::{Context, Out, text};
 use crate::tracking::{Tracking, Zone};
 
-/// Writes the action of a rule, as `format_CT` of Open vSwitch does.
-pub(super) fn tracking(out: Out<'_, '_>, asked: &Tracking, context: Context<'_>) -> fmt::Result {
+/// Writes the action of a rule, as `format_CT` of Open vSwitch does; `exec` are the actions in
+/// it, as text.
+pub(super) fn tracking(
+    out: Out<'_, '_>,
+    asked: &Tracking,
+    exec: &str,
+    context: Context<'_>,
+) -> fmt::Result {
     let mut parts = Vec::new();
     let mut flag = |is_set: bool, word: &str| {
         if is_set {
@@ -34,7 +40,6 @@ pub(super) fn tracking(out: Out<'_, '_>, asked: &Tracking, context: Context<'_>)
     }
     parts.extend(asked.translation.as_ref().map(print_translation));
     if !asked.exec.is_empty() {
-        let exec = text(|out| list(out, &asked.exec, context));
         parts.push(format!("exec({exec})"));
     }
     parts.extend(asked.alg.map(|alg| format!("alg={}", name(alg))));
