@@ -28,3 +28,14 @@ pub(crate) fn processor_ns_of(process: &str, except: Option<&str>) -> Option<u64
     }
     Some(sum)
 }
+
+/// Nanoseconds that the processors have spent on a process, its ended threads included, to the
+/// tick of the system's clock; `None` where the system does not say.
+pub(crate) fn all_processor_ns_of(process: &str) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // Its name, in parentheses, may have spaces; proc_pid_stat(5) counts from 1.
+    let (_, fields) = text.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace().skip(11);
+    let (user, system): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    Some((user + system) * 1_000_000_000 / rustix::param::clock_ticks_per_second())
+}

@@ -171,20 +171,20 @@ fn measure(switch: &PrivateSwitch, ports: u32) -> Result<[Option<f64>; 6]> {
     let mut database = Database::connect(&switch.database())?;
     let names: Vec<String> = (0..ports).map(|number| format!("many{number}")).collect();
     let spent_s = |before: Option<u64>| {
-        let (before, after) = before.zip(switch.processor_ns())?;
+        let (before, after) = before.zip(switch.all_processor_ns())?;
         Some((after - before) as f64 / 1e9)
     };
     let memory = switch.resident_bytes();
-    let (start, before) = (Wall::now(), switch.processor_ns());
+    let (start, before) = (Wall::now(), switch.all_processor_ns());
     database.add(&names)?;
     let (added, adding) = (start.elapsed().as_secs_f64(), spent_s(before));
     std::thread::sleep(REST);
     let growth = memory.zip(switch.resident_bytes());
     let growth = growth.map(|(before, after)| after.saturating_sub(before) as f64);
-    let (start, before) = (Wall::now(), switch.processor_ns());
+    let (start, before) = (Wall::now(), switch.all_processor_ns());
     std::thread::sleep(REST);
     let resting_ms = spent_s(before).map(|spent| spent * 1e3 / start.elapsed().as_secs_f64());
-    let (start, before) = (Wall::now(), switch.processor_ns());
+    let (start, before) = (Wall::now(), switch.all_processor_ns());
     database.remove_all()?;
     let (removed, removing) = (start.elapsed().as_secs_f64(), spent_s(before));
     Ok([

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant as Wall};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::memory::{processor_ns_of, resident_bytes_of};
+use crate::memory::{all_processor_ns_of, processor_ns_of, resident_bytes_of};
 
 /// The database's schema, where Debian installs it.
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
@@ -117,9 +117,14 @@ impl PrivateSwitch {
         resident_bytes_of(&self.process()?)
     }
 
-    /// Nanoseconds that the processors have spent on it.
+    /// Nanoseconds that the processors have spent on its threads.
     pub(crate) fn processor_ns(&self) -> Option<u64> {
         processor_ns_of(&self.process()?, None)
+    }
+
+    /// The same with threads that have ended, to a tick of the system's clock.
+    pub(crate) fn all_processor_ns(&self) -> Option<u64> {
+        all_processor_ns_of(&self.process()?)
     }
 
     /// The number of the switch's process.

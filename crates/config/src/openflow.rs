@@ -95,7 +95,7 @@ impl Source<'_> {
             controllers: self
                 .each(&section.controllers)?
                 .into_iter()
-                .map(|remote: Remote| remote.relative_to(self.folder))
+                .map(|remote: Remote| remote.relative_to(self.folder).into())
                 .collect(),
             fail_mode: self.fail_mode(section)?,
             tls: self.openflow_tls(section, &said.span())?,

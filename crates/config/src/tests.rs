@@ -240,7 +240,11 @@ fn everything_of_openflow_can_be_said() {
         ["unix:etc/br0.mgmt", "tcp:0.0.0.0:6653"]
     );
     assert_eq!(texts(&server.snoop), ["unix:etc/br0.snoop"]);
-    let controllers: Vec<_> = server.controllers.iter().map(Remote::to_string).collect();
+    let controllers: Vec<_> = server
+        .controllers
+        .iter()
+        .map(|target| target.address.to_string())
+        .collect();
     assert_eq!(
         controllers,
         [

@@ -17,6 +17,6 @@ pub use agent::{
     ConnectionStatus,
 };
 pub use server::{
-    AddressError, ControllerStatus, FailMode, ListenAddress, OpenFlowClock, OpenFlowConfig,
-    OpenFlowServer, OpenFlowServerCounters, Remote,
+    AddressError, ControllerPace, ControllerStatus, ControllerTarget, FailMode, ListenAddress,
+    OpenFlowClock, OpenFlowConfig, OpenFlowServer, OpenFlowServerCounters, Remote,
 };

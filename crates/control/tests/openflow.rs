@@ -19,8 +19,8 @@ use thalweg_control::openflow::target::{
     Change, Event, Failure, FlowCursor, Outcome, Target, Transaction, Waker,
 };
 use thalweg_control::openflow::{
-    Agent, AgentLimits, ConnectionConfig, ConnectionKind, OpenFlowConfig, OpenFlowServer, Version,
-    Versions,
+    Agent, AgentLimits, ConnectionConfig, ConnectionKind, ControllerPace, ControllerTarget,
+    OpenFlowClock, OpenFlowConfig, OpenFlowServer, Remote, Version, Versions,
 };
 use thalweg_openflow::message::continuation::PacketContinuation;
 use thalweg_openflow::message::flow::{FlowStats, FlowStatsRequest};
@@ -329,7 +329,7 @@ fn tls_wants_a_certificate_of_the_client() {
 /// A configuration with a controller, which is tried for again and again at once.
 fn reaching(controller: &str) -> OpenFlowConfig {
     OpenFlowConfig {
-        controllers: vec![controller.parse().unwrap()],
+        controllers: vec![controller.parse::<Remote>().unwrap().into()],
         max_backoff: Duration::from_millis(1),
         ..OpenFlowConfig::default()
     }
@@ -354,6 +354,42 @@ fn a_controller_that_comes_later_is_found_and_found_again() {
     assert!(server.counters().connected >= 4);
     server.stop();
     assert_eq!(peer.next(), None);
+}
+
+#[test]
+fn each_controller_has_a_pace_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["quick", "slow"].map(|name| folder.path().join(name));
+    let listeners = paths
+        .each_ref()
+        .map(|path| UnixListener::bind(path).unwrap());
+    let pace = |path: &std::path::Path, max_backoff| ControllerTarget {
+        address: format!("unix:{}", path.display()).parse().unwrap(),
+        pace: Some(ControllerPace {
+            probe_interval: None,
+            max_backoff,
+            packet_rate: None,
+        }),
+    };
+    let config = OpenFlowConfig {
+        controllers: vec![
+            pace(&paths[0], Duration::ZERO),
+            pace(&paths[1], Duration::from_secs(8)),
+        ],
+        ..OpenFlowConfig::default()
+    };
+    // The time stands still, so that no other pause ends.
+    let clock: OpenFlowClock = Arc::new(|| Duration::ZERO);
+    let mut server = OpenFlowServer::start_by(Empty, config, clock).unwrap();
+    drop(listeners[1].accept().unwrap());
+    for _ in 0..20 {
+        drop(listeners[0].accept().unwrap());
+    }
+    assert!(server.counters().connected >= 20);
+    server.stop();
+    listeners[1].set_nonblocking(true).unwrap();
+    let again = listeners[1].accept().unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::WouldBlock);
 }
 
 #[test]

@@ -114,8 +114,8 @@ pub(crate) struct Core<const W: usize> {
     pub(crate) thrift: Thrift,
     /// Entries that lost their slot within the burst.
     pub(crate) leaving: Vec<(EntryId, u32, EvictReason)>,
-    /// Reports of upcalls, if they are watched.
-    pub(crate) watch: Option<UpcallWatch>,
+    /// Reports of upcalls, as far as they are watched.
+    pub(crate) watch: UpcallWatch,
     recirculating: Vec<(Ticket, Packet)>,
 }
 
@@ -186,7 +186,7 @@ impl<const W: usize> Core<W> {
             scratch: Scratch::default(),
             thrift: Thrift::default(),
             leaving: Vec::new(),
-            watch: None,
+            watch: UpcallWatch::default(),
             recirculating: Vec::new(),
             config: config.clone(),
         }

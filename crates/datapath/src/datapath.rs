@@ -17,7 +17,7 @@ use crate::maintain::{Following, Maintainer, Published, Requests, Slice, Walks};
 use crate::maintainer_kind::MaintainerKind;
 use crate::outcome::{Outcome, Work};
 use crate::statistics::{EvictReason, Statistics};
-use crate::watch::{UpcallReport, UpcallWatch};
+use crate::watch::{UpcallReport, WatchedUpcalls};
 
 /// The caches of one worker, at one version of the pipeline.
 ///
@@ -277,7 +277,11 @@ impl Datapath {
             }
             core.tally.settle(&mut core.ledger);
             let ledger = std::mem::take(&mut core.ledger);
-            (ledger, std::mem::take(&mut core.statistics), core.watch.take())
+            (
+                ledger,
+                std::mem::take(&mut core.statistics),
+                std::mem::take(&mut core.watch),
+            )
         });
         self.core = Width::new(&self.config, pipeline, self.index());
         with_core!(&mut self.core, core => {
@@ -354,22 +358,14 @@ impl Datapath {
         })
     }
 
-    /// Sets whether upcalls are reported.
-    pub fn watch_upcalls(&mut self, is_watched: bool) {
-        with_core!(&mut self.core, core => {
-            let has_watch = core.watch.is_some();
-            if is_watched != has_watch {
-                core.watch = is_watched.then(UpcallWatch::default);
-            }
-        });
+    /// Sets which upcalls are reported.
+    pub fn watch_upcalls(&mut self, watched: WatchedUpcalls) {
+        with_core!(&mut self.core, core => core.watch.set(watched));
     }
 
     /// Takes the reports since the last call, and the number of those that had no room.
     pub fn take_upcalls(&mut self) -> (Vec<UpcallReport>, u64) {
-        with_core!(&mut self.core, core => match &mut core.watch {
-            Some(watch) => watch.take(),
-            None => (Vec::new(), 0),
-        })
+        with_core!(&mut self.core, core => core.watch.take())
     }
 
     /// The datapath's counters.

@@ -64,4 +64,4 @@ pub use statistics::{CacheCounters, EvictReason, LookupCounters, RefuseReason, S
 pub use thalweg_classifier::LearnedStatistics;
 pub use thalweg_classifier::{BuiltIndex, IndexJob, Tending};
 pub use training::CacheOwner;
-pub use watch::{UpcallEntry, UpcallReport};
+pub use watch::{UpcallEntry, UpcallReport, WatchedUpcalls};

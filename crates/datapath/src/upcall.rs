@@ -18,7 +18,7 @@ use crate::entry::{Credit, Entry, EntryId, Mark, Program};
 use crate::maintain::Caches;
 use crate::megaflow::Arrival;
 use crate::statistics::{EvictReason, RefuseReason};
-use crate::watch::{FRAME_BYTES_MAX, UpcallEntry, UpcallReport};
+use crate::watch::{FRAME_BYTES_MAX, UpcallEntry, UpcallReport, is_failure};
 
 impl<const W: usize> Core<W> {
     /// Gets the interpreter's answer to a key, and remembers it.
@@ -281,7 +281,15 @@ impl<const W: usize> Core<W> {
             self.entries
                 .keep_sample(id, &bytes[..bytes.len().min(sample_bytes)]);
         }
-        if self.watch.is_none() {
+        if !self.watch.is_on() {
+            return;
+        }
+        let program = match answer {
+            Answer::Entry(id) => &self.entries.get(*id).program,
+            Answer::Once(program, _) => program,
+        };
+        let has_failed = matches!(program, Program::Drop(reason) if is_failure(*reason));
+        if !self.watch.wants(has_failed && (is_new || id.is_none())) || !self.watch.has_room() {
             return;
         }
         let ingress = self.layout.ingress_words();
@@ -300,11 +308,9 @@ impl<const W: usize> Core<W> {
             length: packet.original_len(),
             key: key[..ingress].to_vec(),
             entry,
+            has_failed,
         };
-        let Some(watch) = &mut self.watch else {
-            return;
-        };
-        watch.add(report);
+        self.watch.add(report);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Upcalls are reported, and entries may compare whole keys.
 
-use thalweg_datapath::{Config, Datapath, Gate, Progress};
+use thalweg_datapath::{Config, Datapath, Gate, Progress, WatchedUpcalls};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId, standard as f};
 use thalweg_pipeline::text::parse_rules;
 use thalweg_pipeline::{Change, Effect, Operation, Outbox, Pipeline, PortState};
@@ -40,7 +40,7 @@ fn each_upcall_is_reported_once_with_what_it_made() {
     forward(&mut datapath, &pipeline, 1, 60);
     assert!(datapath.take_upcalls().0.is_empty(), "they are not watched");
     datapath.flush(&pipeline.read());
-    datapath.watch_upcalls(true);
+    datapath.watch_upcalls(WatchedUpcalls::All);
     forward(&mut datapath, &pipeline, 1, 400);
     forward(&mut datapath, &pipeline, 1, 60);
     let (reports, lost) = datapath.take_upcalls();
@@ -65,7 +65,7 @@ fn each_upcall_is_reported_once_with_what_it_made() {
     assert_eq!(datapath.take_upcalls().0.len(), 1);
     datapath.flush(&pipeline.read());
     forward(&mut datapath, &pipeline, 1, 60);
-    datapath.watch_upcalls(false);
+    datapath.watch_upcalls(WatchedUpcalls::None);
     assert!(datapath.take_upcalls().0.is_empty());
 }
 
@@ -75,7 +75,7 @@ fn reports_that_are_not_taken_are_bounded_and_counted() {
     let mut config = Config::default();
     config.megaflow.entries = 0;
     let mut datapath = Datapath::new(config, &pipeline.read()).unwrap();
-    datapath.watch_upcalls(true);
+    datapath.watch_upcalls(WatchedUpcalls::All);
     for _ in 0..1_100 {
         forward(&mut datapath, &pipeline, 1, 60);
     }
@@ -116,4 +116,31 @@ fn exact_entries_compare_whole_keys_also_after_a_repair() {
     assert_eq!(entries(&mut datapath), 2);
     datapath.limit_megaflows(1);
     assert_eq!(entries(&mut datapath), 1);
+}
+
+#[test]
+fn failures_alone_are_reported_one_at_a_time() {
+    let deep = |table: u32| format!("table={table},actions=resubmit(,{})\n", table - 1);
+    let deep: String = (2..=90).map(deep).collect();
+    let rules = format!(
+        "dl_src=00:00:00:00:00:07,actions=output:2\nactions=resubmit(,90)\n{deep}\
+         table=1,actions=output:2"
+    );
+    let pipeline = pipeline(&rules);
+    let mut datapath = Datapath::new(Config::default(), &pipeline.read()).unwrap();
+    datapath.watch_upcalls(WatchedUpcalls::Failed);
+    forward(&mut datapath, &pipeline, 7, 60);
+    assert!(datapath.take_upcalls().0.is_empty(), "it is sent");
+    forward(&mut datapath, &pipeline, 8, 60);
+    forward(&mut datapath, &pipeline, 8, 60);
+    let (reports, lost) = datapath.take_upcalls();
+    assert_eq!((reports.len(), lost), (1, 0));
+    assert!(reports[0].has_failed);
+    assert_eq!(reports[0].frame[11], 8);
+    datapath.flush(&pipeline.read());
+    forward(&mut datapath, &pipeline, 8, 60);
+    datapath.flush(&pipeline.read());
+    forward(&mut datapath, &pipeline, 8, 60);
+    let (reports, lost) = datapath.take_upcalls();
+    assert_eq!((reports.len(), lost), (1, 1));
 }

@@ -77,7 +77,7 @@ pub use counters::{DropReason, Drops, PortCounters};
 pub use dummy::{DummyConnection, DummyEnd, DummyHandle, DummyPort, dummy_counts};
 pub use error::Error;
 pub use fault::{FaultCounters, FaultPort, FaultRates};
-pub use links::{LinkWatch, interfaces, set_mtu};
+pub use links::{LinkWatch, interfaces, set_address, set_mtu};
 pub use memory::{CyclePort, MemoryHandle, MemoryPort, NullPort};
 pub use port::{BURST, Port, PortStatus};
 pub use tap::TapPort;

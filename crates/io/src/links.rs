@@ -40,6 +40,17 @@ pub fn set_mtu(interface: &str, mtu_bytes: u32) -> Result<(), Error> {
     found.set_mtu(mtu_bytes).map_err(failed)
 }
 
+/// Sets the Ethernet address of an interface in this thread's network namespace.
+///
+/// # Errors
+/// If there is no such interface, or the kernel refuses.
+pub fn set_address(interface: &str, address: [u8; 6]) -> Result<(), Error> {
+    let failed =
+        |error| Error::from_system("setting the address", interface, "CAP_NET_ADMIN", error);
+    let found = Interface::find(interface).map_err(failed)?;
+    found.set_address(address).map_err(failed)
+}
+
 /// Waits until interfaces are created, deleted or renamed, or change their state.
 ///
 /// It watches the network namespace of the thread that opened it.

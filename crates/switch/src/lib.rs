@@ -63,7 +63,7 @@ pub use removal::{Removal, RemovalReason};
 pub use replace::replacement;
 pub use stations::{KnownStation, StationCounters, StationTotals};
 pub use switch::{Interrupter, Switch, SwitchConfig, SwitchError};
-pub use thalweg_datapath::{UpcallEntry, UpcallReport};
+pub use thalweg_datapath::{UpcallEntry, UpcallReport, WatchedUpcalls};
 pub use totals::{ChangeCounters, PlugCounters, PortTotals, Totals};
 pub use training::TrainingCounters;
 pub use tunnel_options::OptionsFollower;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use thalweg_datapath::{
     BuiltIndex, CacheChoice, CacheOwner, EntryView, Findings, IndexJob, Ledger, Requests,
-    Statistics, UpcallReport, Walks, Work,
+    Statistics, UpcallReport, Walks, WatchedUpcalls, Work,
 };
 use thalweg_io::{PortCounters, PortStatus};
 use thalweg_packet::{Instant, PortId};
@@ -66,8 +66,8 @@ pub(crate) enum CacheSetting {
     Exact(bool),
     /// The most entries of the wildcard cache.
     Limit(usize),
-    /// Whether upcalls are reported.
-    Watch(bool),
+    /// Which upcalls are reported.
+    Watch(WatchedUpcalls),
 }
 
 /// A worker's answer.

@@ -22,7 +22,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg_datapath::{Datapath, Gate, Progress, Tending};
+use thalweg_datapath::{Datapath, Gate, Progress, Tending, WatchedUpcalls};
 use thalweg_io::{BURST, PortStatus};
 use thalweg_packet::{Instant, Packet, PacketPool};
 use thalweg_pipeline::{Connections, Delta, LearnedCounts, Outbox, Pipeline};
@@ -451,9 +451,9 @@ impl RuleDuty {
                 answer = Answer::Counted(self.datapath.set_exact(is_exact, &pipeline));
             }
             CacheSetting::Limit(entries) => self.datapath.limit_megaflows(entries),
-            CacheSetting::Watch(is_watched) => {
-                self.datapath.watch_upcalls(is_watched);
-                self.is_watched = is_watched;
+            CacheSetting::Watch(watched) => {
+                self.datapath.watch_upcalls(watched);
+                self.is_watched = watched != WatchedUpcalls::None;
             }
         }
         self.answer(answer);

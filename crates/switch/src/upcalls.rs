@@ -3,7 +3,7 @@
 //! 1. Reports that are not taken do not grow without bound: those beyond [`REPORTS_MAX`] are
 //!    counted and dropped.
 
-use thalweg_datapath::UpcallReport;
+use thalweg_datapath::{UpcallReport, WatchedUpcalls};
 
 use crate::message::{Answer, CacheSetting, Command};
 use crate::steps;
@@ -17,7 +17,7 @@ const REPORTS_MAX: usize = 4_096;
 pub(crate) struct Upcalls {
     reports: Vec<UpcallReport>,
     lost: u64,
-    is_watched: bool,
+    watched: WatchedUpcalls,
     are_exact: bool,
     /// The most entries of each worker's wildcard cache.
     limit: usize,
@@ -29,7 +29,7 @@ impl Upcalls {
         Upcalls {
             reports: Vec::new(),
             lost: 0,
-            is_watched: false,
+            watched: WatchedUpcalls::None,
             are_exact: config.megaflow.is_exact,
             limit: config.megaflow.entries,
         }
@@ -43,12 +43,12 @@ impl Upcalls {
 }
 
 impl Switch {
-    /// Sets whether upcalls are reported.
-    pub fn watch_upcalls(&mut self, is_watched: bool) {
-        if self.upcalls.is_watched != is_watched {
-            self.upcalls.is_watched = is_watched;
+    /// Sets which upcalls are reported.
+    pub fn watch_upcalls(&mut self, watched: WatchedUpcalls) {
+        if self.upcalls.watched != watched {
+            self.upcalls.watched = watched;
             self.settle();
-            self.ask(|| Command::Set(CacheSetting::Watch(is_watched)));
+            self.ask(|| Command::Set(CacheSetting::Watch(watched)));
         }
     }
 
@@ -95,6 +95,7 @@ impl Switch {
 mod tests {
     use std::time::Duration;
 
+    use thalweg_datapath::WatchedUpcalls;
     use thalweg_io::MemoryPort;
     use thalweg_packet::PortId;
     use thalweg_pipeline::{Change, text};
@@ -126,7 +127,7 @@ mod tests {
             switch.take_upcalls()
         };
         assert!(forward(&mut switch, 1).0.is_empty());
-        switch.watch_upcalls(true);
+        switch.watch_upcalls(WatchedUpcalls::All);
         switch.set_megaflows_exact(true);
         assert!(switch.are_megaflows_exact());
         for last in [1, 2] {
@@ -151,7 +152,7 @@ mod tests {
             switch.set_megaflow_limit(usize::MAX),
             thalweg_datapath::MEGAFLOWS_MAX
         );
-        switch.watch_upcalls(false);
+        switch.watch_upcalls(WatchedUpcalls::None);
         assert!(forward(&mut switch, 4).0.is_empty());
     }
 }

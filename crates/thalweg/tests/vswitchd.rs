@@ -112,6 +112,39 @@ impl Daemon {
         shown
     }
 
+    /// Packets that each port of a bridge has received and sent.
+    fn counts(&self, bridge: &str) -> BTreeMap<String, (u64, u64)> {
+        let text = self.ok("ovs-ofctl", &format!("--names dump-ports {bridge}"));
+        let packets = |line: &str| -> u64 {
+            let (_, behind) = line.split_once("pkts=").expect("a count");
+            let (count, _) = behind.split_once(',').expect("more counts");
+            count.parse().expect("a number")
+        };
+        let mut counts = BTreeMap::new();
+        let mut lines = text.lines().skip(1);
+        while let Some(line) = lines.next() {
+            let Some((port, received)) = line.split_once(':') else {
+                continue;
+            };
+            let name = port.trim().trim_start_matches("port").trim();
+            let name = match name {
+                "LOCAL" => bridge,
+                name => name.trim_matches('"'),
+            };
+            let sent = lines.next().expect("a line of what was sent");
+            counts.insert(name.to_owned(), (packets(received), packets(sent)));
+            // A dummy's counts of its own.
+            while lines
+                .clone()
+                .next()
+                .is_some_and(|next| !next.contains("pkts="))
+            {
+                lines.next();
+            }
+        }
+        counts
+    }
+
     /// Bytes of memory that the daemon uses now.
     fn resident_bytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.daemon.id()));
@@ -224,43 +257,112 @@ fn stations_are_forgotten_where_a_ports_vlan_changes() {
     daemon.stop();
 }
 
+/// What a port of the model has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct ModelPort {
+    /// Its VLAN; a bridge's own port carries all.
+    tag: Option<u16>,
+    received: u64,
+    sent: u64,
+}
+
+/// Bridges with their ports.
+type Model = BTreeMap<String, BTreeMap<String, ModelPort>>;
+
+/// A random transaction, done in the model; its words for `ovs-vsctl`.
+fn random_transaction(random: &mut Pcg64Mcg, model: &mut Model) -> String {
+    let bridge = format!("br{}", random.random_range(0..3));
+    let port = format!("{bridge}-p{}", random.random_range(0..4));
+    let tag = random.random_range(1..3);
+    let known = ModelPort {
+        tag: Some(tag),
+        ..ModelPort::default()
+    };
+    let Some(ports) = model.get_mut(&bridge) else {
+        let own = (bridge.clone(), ModelPort::default());
+        model.insert(bridge.clone(), BTreeMap::from([own]));
+        return format!("add-br {bridge} -- set Bridge {bridge} datapath_type=dummy");
+    };
+    if random.random_ratio(1, 12) {
+        model.remove(&bridge);
+        return format!("del-br {bridge}");
+    }
+    match ports.get_mut(&port) {
+        Some(known) if random.random_ratio(1, 2) => {
+            known.tag = Some(tag);
+            format!("set Port {port} tag={tag}")
+        }
+        Some(_) => {
+            ports.remove(&port);
+            format!("del-port {bridge} {port}")
+        }
+        None => {
+            ports.insert(port.clone(), known);
+            format!("{} -- set Port {port} tag={tag}", dummy(&bridge, &port, ""))
+        }
+    }
+}
+
+/// Has a random port receive a packet for all; the model floods it in its VLAN.
+fn random_packet(random: &mut Pcg64Mcg, model: &mut Model, daemon: &Daemon) {
+    let all = model.values().flat_map(BTreeMap::keys);
+    let all: Vec<String> = all.filter(|port| port.contains('-')).cloned().collect();
+    if all.is_empty() {
+        return;
+    }
+    let port = &all[random.random_range(0..all.len())];
+    let packet = format!(
+        "netdev-dummy/receive {port} in_port(1),eth(src=50:54:00:00:00:{:02x},\
+         dst=ff:ff:ff:ff:ff:ff),eth_type(0x1234)",
+        random.random_range(0..8)
+    );
+    daemon.ok("ovs-appctl", &packet);
+    let (bridge, _) = port.split_once('-').expect("it names its bridge");
+    let ports = model.get_mut(bridge).expect("it has the port");
+    let tag = ports[port].tag;
+    for (name, known) in ports {
+        if name == port {
+            known.received += 1;
+        } else if known.tag.is_none() || known.tag == tag {
+            known.sent += 1;
+        }
+    }
+}
+
 #[test]
 fn random_transactions_leave_what_they_say_also_across_a_new_server() {
     let mut daemon = Daemon::start();
     let mut random = Pcg64Mcg::seed_from_u64(30);
-    let mut model: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for step in 0..60 {
-        if step == 30 {
+    let mut model = Model::new();
+    for step in 0..120 {
+        if step == 60 {
             daemon.server.kill().expect("it runs");
             daemon.server.wait().expect("it ends");
             daemon.server = start_server(daemon.folder.path());
         }
-        let bridge = format!("br{}", random.random_range(0..3));
-        let port = format!("{bridge}-p{}", random.random_range(0..4));
-        let words = match model.get_mut(&bridge) {
-            None => {
-                model.insert(bridge.clone(), BTreeSet::from([bridge.clone()]));
-                format!("add-br {bridge} -- set Bridge {bridge} datapath_type=dummy")
-            }
-            Some(_) if random.random_ratio(1, 8) => {
-                model.remove(&bridge);
-                format!("del-br {bridge}")
-            }
-            Some(ports) => match ports.remove(&port) {
-                true => format!("del-port {bridge} {port}"),
-                false => {
-                    ports.insert(port.clone());
-                    let tag = random.random_range(1..5);
-                    format!("{} -- set Port {port} tag={tag}", dummy(&bridge, &port, ""))
-                }
-            },
-        };
+        let words = random_transaction(&mut random, &mut model);
         daemon.vsctl(&words);
-        assert_eq!(daemon.shown(), model, "after step {step}: {words}");
+        for _ in 0..3 {
+            random_packet(&mut random, &mut model, &daemon);
+        }
+        let shown = daemon.shown();
+        let names = model.iter().map(|(bridge, ports)| {
+            let names: BTreeSet<String> = ports.keys().cloned().collect();
+            (bridge.clone(), names)
+        });
+        let names: BTreeMap<_, _> = names.collect();
+        assert_eq!(shown, names, "after step {step}: {words}");
+        for (bridge, ports) in &model {
+            let counts = ports
+                .iter()
+                .map(|(name, known)| (name.clone(), (known.received, known.sent)));
+            let counts: BTreeMap<_, _> = counts.collect();
+            assert_eq!(daemon.counts(bridge), counts, "after step {step}: {words}");
+        }
     }
     for (bridge, ports) in &model {
         let numbers: BTreeSet<String> = ports
-            .iter()
+            .keys()
             .map(|port| daemon.vsctl(&format!("get Interface {port} ofport")))
             .collect();
         assert_eq!(
@@ -357,6 +459,58 @@ fn it_tells_why_an_entry_is_as_it_is_and_why_a_packet_is_dropped() {
         repaired.is_some_and(|line| line.ends_with(" 1")),
         "{repairs}"
     );
+    daemon.stop();
+}
+
+#[test]
+fn rules_and_features_are_shown_as_open_vswitch_shows_them() {
+    let daemon = Daemon::start();
+    daemon.vsctl(&format!("{BRIDGE} -- {}", dummy("br0", "p1", "")));
+    for rule in [
+        "table=1,priority=7,tcp,tp_dst=80,actions=output:2",
+        "in_port=1,actions=resubmit(,1)",
+        "priority=1,actions=drop",
+    ] {
+        daemon.ok("ovs-ofctl", &format!("add-flow br0 {rule}"));
+    }
+    let packet = "netdev-dummy/receive p1 in_port(1),eth(src=50:54:00:00:00:09,\
+                  dst=50:54:00:00:00:0a),eth_type(0x1234)";
+    daemon.ok("ovs-appctl", packet);
+    let shown = daemon.ok("ovs-appctl", "bridge/dump-flows br0");
+    let without_age = |line: &str| -> String {
+        let (before, behind) = line.split_once("duration=").expect("an age");
+        let (_, behind) = behind.split_once("s, ").expect("counts");
+        format!("{before}{behind}")
+    };
+    let lines: Vec<String> = shown.lines().map(without_age).collect();
+    let expected = [
+        "n_packets=1, n_bytes=14, in_port=1,actions=resubmit(,1)",
+        "n_packets=0, n_bytes=0, priority=1,actions=drop",
+        "table_id=1, n_packets=0, n_bytes=0, priority=7,tcp,tp_dst=80,actions=output:2",
+    ];
+    assert_eq!(lines, expected);
+    let offloaded = daemon.ok("ovs-appctl", "bridge/dump-flows --offload-stats br0");
+    assert_eq!(offloaded.matches("n_offload_packets=0, ").count(), 3);
+    for (words, error) in [
+        ("bridge/dump-flows nowhere", "Unknown bridge"),
+        ("dpif/show-dp-features nowhere", "no such bridge"),
+    ] {
+        let (said, is_ok) = daemon.run("ovs-appctl", words);
+        assert!(!is_ok && said.contains(error), "{words}: {said}");
+    }
+    let native = || {
+        let features = daemon.ok("ovs-appctl", "dpif/show-dp-features br0");
+        assert_eq!(features.lines().count(), 26, "{features}");
+        features.contains("Tunnel push pop: Yes\n")
+    };
+    assert!(native());
+    daemon.ok("ovs-appctl", "dpif/set-dp-features br0 tnl_push_pop false");
+    assert!(!native());
+    // What is cached stays through a pause.
+    daemon.ok("ovs-appctl", "revalidator/pause");
+    let flows = daemon.ok("ovs-appctl", "dpctl/dump-flows");
+    assert!(flows.contains("in_port(1)"), "{flows}");
+    daemon.ok("ovs-appctl", "revalidator/resume");
     daemon.stop();
 }
 

@@ -13,6 +13,7 @@
 //! 1. No two ports of a bridge have one number, and no two bridges one [`BridgeId`].
 //! 2. An interface has a device, or it has an error.
 
+mod addresses;
 mod allocate;
 mod complaint;
 mod device;

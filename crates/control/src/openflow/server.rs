@@ -83,6 +83,35 @@ pub enum FailMode {
     Standalone,
 }
 
+/// A controller that the switch connects to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ControllerTarget {
+    /// Where it is.
+    pub address: Remote,
+    /// What differs for this one; without it, the server's values count.
+    pub pace: Option<ControllerPace>,
+}
+
+impl From<Remote> for ControllerTarget {
+    fn from(address: Remote) -> ControllerTarget {
+        ControllerTarget {
+            address,
+            pace: None,
+        }
+    }
+}
+
+/// How often a controller hears of the switch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ControllerPace {
+    /// After this time without input it is asked for an echo; `None` never asks.
+    pub probe_interval: Option<Duration>,
+    /// The longest time between two attempts to reach it.
+    pub max_backoff: Duration,
+    /// Packets a second; `None` for no limit.
+    pub packet_rate: Option<u32>,
+}
+
 /// What a server does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OpenFlowConfig {
@@ -91,7 +120,7 @@ pub struct OpenFlowConfig {
     /// Where copies of what switch and controllers say can be read.
     pub snoop: Vec<ListenAddress>,
     /// The controllers that the switch connects to.
-    pub controllers: Vec<Remote>,
+    pub controllers: Vec<ControllerTarget>,
     /// What happens without a controller.
     pub fail_mode: FailMode,
     /// The versions that are spoken.
@@ -112,6 +141,17 @@ pub struct OpenFlowConfig {
     pub connections: usize,
     /// Limits of the agent.
     pub agent: AgentLimits,
+}
+
+impl OpenFlowConfig {
+    /// The pace of a controller.
+    fn pace(&self, controller: &ControllerTarget) -> ControllerPace {
+        controller.pace.unwrap_or(ControllerPace {
+            probe_interval: self.probe_interval,
+            max_backoff: self.max_backoff,
+            packet_rate: self.packet_rate,
+        })
+    }
 }
 
 impl Default for OpenFlowConfig {

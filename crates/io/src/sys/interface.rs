@@ -80,6 +80,19 @@ impl Interface {
         ask(&self.control, libc::SIOCSIFMTU, &mut request)
     }
 
+    pub(crate) fn set_address(&self, address: [u8; 6]) -> io::Result<()> {
+        let mut request = self.request()?;
+        let mut told = libc::sockaddr {
+            sa_family: libc::ARPHRD_ETHER,
+            sa_data: [0; 14],
+        };
+        for (target, byte) in told.sa_data.iter_mut().zip(address) {
+            *target = byte as libc::c_char;
+        }
+        request.ifr_ifru.ifru_hwaddr = told;
+        ask(&self.control, libc::SIOCSIFHWADDR, &mut request)
+    }
+
     fn flags(&self) -> io::Result<(libc::ifreq, libc::c_short)> {
         let mut request = self.request()?;
         ask(&self.control, libc::SIOCGIFFLAGS, &mut request)?;

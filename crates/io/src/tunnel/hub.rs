@@ -341,7 +341,8 @@ impl TunnelHub {
         self.0.refuses_native.store(!is_allowed, Ordering::Relaxed);
     }
 
-    pub(super) fn allows_native(&self) -> bool {
+    /// Whether native tunnels carry packets.
+    pub fn allows_native(&self) -> bool {
         !self.0.refuses_native.load(Ordering::Relaxed)
     }
 

@@ -63,7 +63,9 @@ impl OpenFlow {
             ));
         }
         let controllers = settings.server.controllers.iter();
-        let controllers: Vec<String> = controllers.map(ToString::to_string).collect();
+        let controllers: Vec<String> = controllers
+            .map(|target| target.address.to_string())
+            .collect();
         let text = format!(
             "OpenFlow: no controller of {} speaks with the switch; {}",
             controllers.join(", "),

@@ -50,7 +50,7 @@ impl Bridges {
         complaints.extend(self.set_mirrors(wanted, switch));
         complaints.extend(self.set_mtus(wanted));
         for bridge in wanted.values() {
-            self.set_address(bridge, switch);
+            complaints.extend(self.set_addresses(bridge, switch));
             let before = self
                 .by_name
                 .get(&bridge.name)
@@ -434,38 +434,10 @@ impl Bridges {
             }
         }
     }
-
-    /// Gives a bridge's own port its address: the one that is asked for, or the lowest of its
-    /// interfaces, or one made up.
-    fn set_address(&mut self, wanted: &WantedBridge, switch: &mut Switch) {
-        let Some(bridge) = self.by_name.get_mut(&wanted.name) else {
-            return;
-        };
-        let others = bridge.interfaces.values().filter(|interface| {
-            interface.number != Some(LOCAL)
-                && interface.wanted.kind != "internal"
-                && !matches!(interface.kind, Some(DeviceKind::Tunnel(_)))
-        });
-        let lowest = others
-            .filter_map(|interface| interface.device.as_ref())
-            .map(|device| device.mac)
-            .filter(|mac| mac.0[0] & 1 == 0 && mac.0 != [0; 6])
-            .min_by_key(|mac| mac.0);
-        bridge.mac = wanted.hwaddr.or(lowest).unwrap_or(bridge.default_mac);
-        let (mac, local) = (bridge.mac, bridge.port(LOCAL));
-        if let Some(interface) = bridge.interfaces.get_mut(&wanted.name)
-            && let (Some(kind), Some(device)) = (interface.kind, &mut interface.device)
-            && device.mac != mac
-        {
-            device.mac = mac;
-            self.tunnels.underlay().set_mac(&wanted.name, mac);
-            switch.set_port_identity(local, identity(&wanted.name, kind, Some(mac)));
-        }
-    }
 }
 
 /// A port's name, address and device, for OpenFlow.
-fn identity(name: &str, kind: DeviceKind, address: Option<MacAddress>) -> PortIdentity {
+pub(super) fn identity(name: &str, kind: DeviceKind, address: Option<MacAddress>) -> PortIdentity {
     PortIdentity {
         name: name.to_owned(),
         address: address.map(|address| address.0),

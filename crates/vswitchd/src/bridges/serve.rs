@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use thalweg_control::openflow::{
-    AgentLimits, ListenAddress, OpenFlowClock, OpenFlowConfig, OpenFlowServer, Remote,
+    AgentLimits, ControllerTarget, ListenAddress, OpenFlowClock, OpenFlowConfig, OpenFlowServer,
+    Remote,
 };
 use thalweg_packet::Instant;
 use thalweg_switch::{OpenFlowIdentity, OpenFlowTable, Switch};
@@ -49,13 +50,15 @@ impl Bridges {
             ..OpenFlowConfig::default()
         };
         for controller in &wanted.openflow.controllers {
-            config.probe_interval = controller.probe_interval;
-            config.max_backoff = controller.max_backoff;
-            config.packet_rate = controller.packet_rate;
             if let Ok(address) = controller.target.parse::<Remote>() {
                 bridge.reached.push(controller.uuid);
-                config.controllers.push(address.relative_to(&folder));
+                config.controllers.push(ControllerTarget {
+                    address: address.relative_to(&folder),
+                    pace: Some(controller.pace),
+                });
             } else if let Ok(address) = controller.target.parse::<ListenAddress>() {
+                // Those who connect share one limit.
+                config.packet_rate = controller.pace.packet_rate;
                 config.listen.push(address.relative_to(&folder));
             } else {
                 complaints.push(format!("controller {:?} is no address", controller.target));

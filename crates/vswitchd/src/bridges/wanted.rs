@@ -7,7 +7,7 @@ use std::path::{Component, Path};
 use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg_control::openflow::{FailMode, Remote};
+use thalweg_control::openflow::{ControllerPace, FailMode, Remote};
 use thalweg_openflow::{Version, Versions};
 use thalweg_ovsdb::open_vswitch::{bridge, controller, flow_table, interface, port, root};
 use thalweg_ovsdb::{DatabaseReplica, Pairs, Row, Text, Uuid};
@@ -72,9 +72,7 @@ impl WantedOpenFlow {
 pub(crate) struct WantedController {
     pub(crate) uuid: Uuid,
     pub(crate) target: String,
-    pub(crate) probe_interval: Option<Duration>,
-    pub(crate) max_backoff: Duration,
-    pub(crate) packet_rate: Option<u32>,
+    pub(crate) pace: ControllerPace,
 }
 
 /// A table with a name or a limit.
@@ -293,13 +291,15 @@ fn controllers(replica: &DatabaseReplica, row: &Row) -> Vec<WantedController> {
         WantedController {
             uuid: row.uuid,
             target: row.get(controller::TARGET).to_owned(),
-            // Open vSwitch asks at most every 5 s if less than a second is given.
-            probe_interval: match u64::try_from(probe).unwrap_or(0) {
-                0 => None,
-                interval => Some(Duration::from_millis(interval.max(1_000))),
+            pace: ControllerPace {
+                // Open vSwitch asks at most every 5 s if less than a second is given.
+                probe_interval: match u64::try_from(probe).unwrap_or(0) {
+                    0 => None,
+                    interval => Some(Duration::from_millis(interval.max(1_000))),
+                },
+                max_backoff: Duration::from_millis(u64::try_from(backoff).unwrap_or(0).max(1_000)),
+                packet_rate: rate.and_then(|rate| u32::try_from(rate).ok()),
             },
-            max_backoff: Duration::from_millis(u64::try_from(backoff).unwrap_or(0).max(1_000)),
-            packet_rate: rate.and_then(|rate| u32::try_from(rate).ok()),
         }
     });
     let mut controllers: Vec<_> = controllers.collect();

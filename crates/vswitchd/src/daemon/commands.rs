@@ -8,6 +8,7 @@ mod flows;
 mod fragments;
 mod own;
 mod process;
+mod rules;
 mod stations;
 mod trace;
 mod tunnels;
@@ -24,7 +25,7 @@ type Handler = fn(&mut Daemon, &[String]) -> Result<String, String>;
 type Entry = (ControlCommand, Handler);
 
 /// All commands but those of the log.
-const TABLES: [&[Entry]; 12] = [
+const TABLES: [&[Entry]; 13] = [
     connections::COMMANDS,
     coverage::COMMANDS,
     datapath::COMMANDS,
@@ -33,6 +34,7 @@ const TABLES: [&[Entry]; 12] = [
     fragments::COMMANDS,
     own::COMMANDS,
     process::COMMANDS,
+    rules::COMMANDS,
     stations::COMMANDS,
     trace::COMMANDS,
     tunnels::COMMANDS,

@@ -9,14 +9,13 @@ use std::time::Duration;
 use thalweg_ovsdb::Uuid;
 use thalweg_packet::{Connection, Layout, PortId, Receipt, standard as f};
 use thalweg_pipeline::{Effect, TRACKED_FIELDS};
-use thalweg_switch::{UpcallReport, megaflow_identifier};
+use thalweg_switch::{UpcallReport, WatchedUpcalls, megaflow_identifier};
 
 use super::Daemon;
 use crate::bridges::{Bridges, datapath_of};
 use crate::datapath_text::{ActionWriter, DatapathFlow, FlowStatistics, FlowWriter};
 use crate::log::LogLimit;
-use crate::trace::TraceNames;
-use crate::trace::full_layout;
+use crate::trace::{TraceCommand, TraceNames, full_layout, trace};
 use crate::vlog::{LogLevel, modules};
 
 /// Most entries shown of each worker.
@@ -26,6 +25,9 @@ const ENTRIES_MAX: usize = 1_000_000;
 static UPCALL_LIMIT: LogLimit = LogLimit::new(600, 600);
 /// The same for flows that are dumped.
 static DUMP_LIMIT: LogLimit = LogLimit::new(600, 600);
+
+/// Traces are long, so that one a minute is logged, as in Open vSwitch.
+static FAILURE_LIMIT: LogLimit = LogLimit::new(1, 1);
 
 /// How often flows are dumped into a log that wants it.
 const DUMP_INTERVAL: Duration = Duration::from_millis(500);
@@ -143,10 +145,13 @@ impl Daemon {
         flows.collect()
     }
 
-    /// Has upcalls reported, or not, as the log wants.
+    /// Has upcalls reported as the log wants; those that fail in any case.
     pub(super) fn follow_log(&mut self) {
-        let is_watched = self.log.is_enabled(modules::DPIF_NETDEV, LogLevel::Debug);
-        self.switch.watch_upcalls(is_watched);
+        let watched = match self.log.is_enabled(modules::DPIF_NETDEV, LogLevel::Debug) {
+            true => WatchedUpcalls::All,
+            false => WatchedUpcalls::Failed,
+        };
+        self.switch.watch_upcalls(watched);
     }
 
     /// Logs the upcalls that were reported.
@@ -156,36 +161,54 @@ impl Daemon {
             return;
         }
         let layout = full_layout(&self.switch.pipeline());
+        let are_all_logged = self.log.is_enabled(modules::DPIF_NETDEV, LogLevel::Debug);
         for report in &reports {
-            self.log_upcall(report, &layout);
+            if report.has_failed {
+                self.log_failure(report, &layout);
+            }
+            if are_all_logged {
+                self.log_upcall(report, &layout);
+            }
         }
-        if lost > 0 {
+        if lost > 0 && are_all_logged {
             self.log.write(modules::DPIF_NETDEV, LogLevel::Debug, || {
                 format!("{lost} more upcalls came too fast to be reported")
             });
         }
     }
 
+    /// Logs the whole trace of a packet whose walk met a bound, now and then, as Open vSwitch
+    /// does.
+    fn log_failure(&self, report: &UpcallReport, layout: &Layout) {
+        let ports = |port| self.bridges.datapath_port(port, false);
+        self.log.write_limited(
+            &FAILURE_LIMIT,
+            modules::OFPROTO_DPIF_UPCALL,
+            LogLevel::Warning,
+            || {
+                let Some(packet) = packet_of(report, layout) else {
+                    return "a packet met a bound and is dropped".to_owned();
+                };
+                let key = FlowWriter::new(&ports).packet().write(&packet);
+                let (_, name) = self.datapath_name(report.in_port);
+                let arguments = [name.to_owned(), key];
+                let pipeline = self.switch.pipeline();
+                let traced = trace(&pipeline, &self.bridges, TraceCommand::Trace, &arguments);
+                match traced {
+                    Ok(answer) => answer.text,
+                    Err(refusal) => format!("a packet met a bound and is dropped: {refusal}"),
+                }
+            },
+        );
+    }
+
     fn log_upcall(&self, report: &UpcallReport, layout: &Layout) {
-        let recirculation_id = report.layout.get(&report.key, f::RECIRC_ID).unwrap_or(0) as u32;
-        let mut connection = Connection::NONE;
-        for field in TRACKED_FIELDS {
-            connection.set(field, report.layout.get(&report.key, field).unwrap_or(0));
-        }
-        let receipt = Receipt {
-            in_port: report.in_port.0,
-            recirculation_id,
-            connection,
-            ..Receipt::default()
-        };
         let ports = |port| self.bridges.datapath_port(port, false);
         let log = |text: &dyn Fn() -> String| {
             let (module, level) = (modules::DPIF_NETDEV, LogLevel::Debug);
             self.log.write_limited(&UPCALL_LIMIT, module, level, text);
         };
-        if let Some(packet) =
-            DatapathFlow::of_packet(layout, &report.frame, report.length, &receipt)
-        {
+        if let Some(packet) = packet_of(report, layout) {
             log(&|| {
                 let (_, name) = self.datapath_name(report.in_port);
                 let key = FlowWriter::new(&ports).packet().write(&packet);
@@ -212,6 +235,22 @@ impl Daemon {
         let bridge = self.bridges.of_port(port);
         datapath_of(bridge.map_or("", |(_, bridge)| &bridge.datapath_type))
     }
+}
+
+/// The packet of an upcall as a flow.
+fn packet_of(report: &UpcallReport, layout: &Layout) -> Option<DatapathFlow> {
+    let recirculation_id = report.layout.get(&report.key, f::RECIRC_ID).unwrap_or(0) as u32;
+    let mut connection = Connection::NONE;
+    for field in TRACKED_FIELDS {
+        connection.set(field, report.layout.get(&report.key, field).unwrap_or(0));
+    }
+    let receipt = Receipt {
+        in_port: report.in_port.0,
+        recirculation_id,
+        connection,
+        ..Receipt::default()
+    };
+    DatapathFlow::of_packet(layout, &report.frame, report.length, &receipt)
 }
 
 /// The flow as it is written: with the values that its entry does not know, from the packet for

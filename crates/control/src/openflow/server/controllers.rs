@@ -15,7 +15,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use thalweg_openflow::message::connection::Role;
 
-use super::{Hub, OpenFlowConfig, Purpose, Remote, count};
+use super::{ControllerTarget, Hub, OpenFlowConfig, Purpose, Remote, count};
 use crate::openflow::agent::{ConnectionConfig, ConnectionKind};
 use crate::openflow::target::Target;
 use crate::server::{ServerError, Stream, TlsError, certificates, read_file, unusable};
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// # Errors
 /// If one does and the files cannot be used.
 pub(super) fn connector(config: &OpenFlowConfig) -> Result<Option<TlsConnector>, ServerError> {
-    let uses_tls = |remote: &Remote| matches!(remote, Remote::Tls(..));
+    let uses_tls = |target: &ControllerTarget| matches!(target.address, Remote::Tls(..));
     if !config.controllers.iter().any(uses_tls) {
         return Ok(None);
     }
@@ -57,8 +57,9 @@ pub(super) fn connector(config: &OpenFlowConfig) -> Result<Option<TlsConnector>,
 impl<T: Target + 'static> Hub<T> {
     /// Keeps a connection to a controller for as long as the server runs.
     pub(super) async fn reach(self: Rc<Self>, index: usize, connector: Option<TlsConnector>) {
-        let remote = self.config.controllers[index].clone();
-        let mut pause = FIRST_PAUSE.min(self.config.max_backoff);
+        let target = &self.config.controllers[index];
+        let (remote, pace) = (target.address.clone(), self.config.pace(target));
+        let mut pause = FIRST_PAUSE.min(pace.max_backoff);
         loop {
             let attempt = tokio::time::timeout(PATIENCE, connect(&remote, connector.as_ref()));
             let attempt = attempt
@@ -72,8 +73,8 @@ impl<T: Target + 'static> Hub<T> {
                 let config = ConnectionConfig {
                     kind: ConnectionKind::Controller,
                     versions: self.config.versions,
-                    probe_interval: self.config.probe_interval,
-                    packet_rate: self.config.packet_rate,
+                    probe_interval: pace.probe_interval,
+                    packet_rate: pace.packet_rate,
                     change_rate: self.config.change_rate,
                 };
                 let id = self.open(config, Purpose::Client);
@@ -83,7 +84,7 @@ impl<T: Target + 'static> Hub<T> {
                 // One that spoke with the switch is worth an early attempt.
                 let status = self.agent.borrow().status(id);
                 if status.is_some_and(|status| status.version.is_some()) {
-                    pause = FIRST_PAUSE.min(self.config.max_backoff);
+                    pause = FIRST_PAUSE.min(pace.max_backoff);
                 }
                 self.note_controller(index, None);
                 self.forget(id);
@@ -92,7 +93,7 @@ impl<T: Target + 'static> Hub<T> {
                 count(&self.counters.unreachable);
             }
             self.rest(pause).await;
-            pause = (pause * 2).min(self.config.max_backoff);
+            pause = (pause * 2).min(pace.max_backoff);
         }
     }
 }

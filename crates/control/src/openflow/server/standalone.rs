@@ -34,7 +34,10 @@ pub(super) struct Standalone {
 
 impl Standalone {
     pub(super) fn new(config: &OpenFlowConfig) -> Standalone {
-        let interval = config.probe_interval.unwrap_or(DEFAULT_INTERVAL);
+        // The longest of all counts, as in Open vSwitch.
+        let controllers = config.controllers.iter();
+        let intervals = controllers.filter_map(|target| config.pace(target).probe_interval);
+        let interval = intervals.max().unwrap_or(DEFAULT_INTERVAL);
         let has_controllers = !config.controllers.is_empty();
         Standalone {
             mode: config.fail_mode,

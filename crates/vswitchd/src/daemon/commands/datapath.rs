@@ -18,6 +18,10 @@ pub(super) const COMMANDS: &[Entry] = &[
         set_feature,
     ),
     (
+        ControlCommand::new("dpif/show-dp-features", "bridge", 1, 1),
+        show_features,
+    ),
+    (
         ControlCommand::new("dpctl/show", "[dp...]", 0, usize::MAX),
         show_datapath,
     ),
@@ -73,6 +77,48 @@ fn set_feature(daemon: &mut Daemon, words: &[String]) -> Result<String, String> 
         ("tnl_push_pop" | "add_mpls", _) => Err(format!("{value}: true or false is expected")),
         _ => Err(format!("{feature}: this feature is always as it is")),
     }
+}
+
+/// What a datapath can do, as Open vSwitch lists it; `None` is what depends on the bridge.
+const FEATURES: [(&str, Option<&str>); 26] = [
+    ("Masked set action", Some("Yes")),
+    ("Tunnel push pop", None),
+    ("Ufid", Some("Yes")),
+    ("Truncate action", Some("Yes")),
+    ("Clone action", Some("Yes")),
+    ("Sample nesting", Some("0")),
+    ("Conntrack eventmask", Some("No")),
+    ("Conntrack clear", Some("Yes")),
+    ("Max dp_hash algorithm", Some("0")),
+    ("Check pkt length action", Some("Yes")),
+    ("Conntrack timeout policy", Some("Yes")),
+    ("Explicit Drop action", Some("Yes")),
+    ("Optimized Balance TCP mode", Some("No")),
+    ("Conntrack all-zero IP SNAT", Some("No")),
+    ("MPLS Label add", Some("No")),
+    ("Max VLAN headers", Some("2")),
+    ("Max MPLS depth", Some("1")),
+    ("Recirc", Some("Yes")),
+    ("CT state", Some("Yes")),
+    ("CT zone", Some("Yes")),
+    ("CT mark", Some("Yes")),
+    ("CT label", Some("Yes")),
+    ("CT state NAT", Some("Yes")),
+    ("CT orig tuple", Some("Yes")),
+    ("CT orig tuple for IPv6", Some("Yes")),
+    ("IPv6 ND Extension", Some("No")),
+];
+
+fn show_features(daemon: &mut Daemon, words: &[String]) -> Result<String, String> {
+    let bridge = daemon.bridges.by_name.get(&words[0]);
+    let bridge = bridge.ok_or("no such bridge")?;
+    let has_dummies = daemon.bridges.dummies.has_datapath(&bridge.datapath_type);
+    let is_native = has_dummies && daemon.bridges.tunnels.allows_native();
+    let lines = FEATURES.map(|(feature, value)| {
+        let value = value.unwrap_or(if is_native { "Yes" } else { "No" });
+        format!("{feature}: {value}\n")
+    });
+    Ok(lines.concat())
 }
 
 /// The bridges of each datapath, with their ports.

@@ -19,7 +19,19 @@ pub(super) const COMMANDS: &[Entry] = &[
     (ControlCommand::new("memory/show", "", 0, 0), show_memory),
     (ControlCommand::new("revalidator/wait", "", 0, 0), wait),
     (ControlCommand::new("revalidator/purge", "", 0, 0), purge),
+    (unlisted("revalidator/pause"), pause),
+    (unlisted("revalidator/resume"), pause),
 ];
+
+/// A command without arguments that the list of commands leaves out, as Open vSwitch's does.
+const fn unlisted(name: &'static str) -> ControlCommand {
+    ControlCommand {
+        name,
+        usage: None,
+        arguments_min: 0,
+        arguments_max: 0,
+    }
+}
 
 /// Ends the daemon. Its devices end with it, so there is nothing more to clean up.
 fn exit(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
@@ -74,6 +86,12 @@ fn wait(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
     daemon.hurry();
     daemon.switch.settle();
     daemon.log_flows();
+    Ok(String::new())
+}
+
+/// Does nothing: no sweep looks at entries, so there is none to pause, and what a pause keeps
+/// stays: entries go when a change makes them wrong, when there is no room, or by a purge.
+fn pause(_: &mut Daemon, _: &[String]) -> Result<String, String> {
     Ok(String::new())
 }
 

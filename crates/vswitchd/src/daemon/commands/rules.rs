@@ -1,0 +1,81 @@
+//! Commands about the rules of bridges.
+
+use std::fmt::Write;
+
+use thalweg_pipeline::text::{PortSpelling, print_actions, print_match};
+use thalweg_pipeline::{Pipeline, RuleId};
+
+use super::Entry;
+use crate::daemon::Daemon;
+use crate::unixctl::ControlCommand;
+
+pub(super) const COMMANDS: &[Entry] = &[(
+    ControlCommand::new("bridge/dump-flows", "[--offload-stats] bridge", 1, 2),
+    dump,
+)];
+
+/// The priority that is not told.
+const USUAL_PRIORITY: u16 = 0x8000;
+
+/// Shows all rules of a bridge. Thalweg has none that `ovs-ofctl` does not show.
+fn dump(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
+    let (options, name) = match arguments {
+        [options @ .., name] => (options, name),
+        [] => unreachable!("the command has an argument"),
+    };
+    if let Some(other) = options.iter().find(|option| *option != "--offload-stats") {
+        return Err(format!("{other}: only --offload-stats may be given"));
+    }
+    let bridge = daemon.bridges.by_name.get(name);
+    let bridge = bridge.ok_or("Unknown bridge")?.id;
+    // Counts are exact afterwards.
+    daemon.switch.totals();
+    let now = daemon.switch.now();
+    let pipeline = daemon.switch.pipeline();
+    let rules = pipeline.rules(pipeline.version());
+    let rules = rules.filter(|(_, rule)| rule.table.bridge() == bridge);
+    let mut rules: Vec<_> = rules.collect();
+    rules.sort_by_key(|(id, rule)| {
+        let priority = std::cmp::Reverse(rule.precedence.priority());
+        (rule.table, priority, rule.created_at, *id)
+    });
+    let mut text = String::new();
+    for (id, rule) in rules {
+        let number = rule.table.number();
+        if number != 0 {
+            let _ = write!(text, "table_id={number}, ");
+        }
+        let age = (now - rule.created_at).as_secs();
+        let counters = rule.counters;
+        // Writing to a string does not fail.
+        let _ = write!(
+            text,
+            "duration={age}s, n_packets={}, n_bytes={}, ",
+            counters.packets, counters.bytes
+        );
+        if !options.is_empty() {
+            text += "n_offload_packets=0, n_offload_bytes=0, ";
+        }
+        text += &rule_text(&pipeline, id);
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// What a rule matches and does.
+fn rule_text(pipeline: &Pipeline, id: RuleId) -> String {
+    let Some(flow) = pipeline.flow_of(id) else {
+        return String::new();
+    };
+    let ports = PortSpelling::numbers(pipeline);
+    let mut conditions = Vec::new();
+    if flow.priority != USUAL_PRIORITY {
+        conditions.push(format!("priority={}", flow.priority));
+    }
+    let matching = print_match(&flow.matching, ports);
+    if !matching.is_empty() {
+        conditions.push(matching);
+    }
+    let actions = print_actions(&flow.actions, &flow.matching, ports);
+    format!("{},actions={actions}", conditions.join(","))
+}
