@@ -157,13 +157,15 @@ impl DatapathFlow {
         let whole = [
             (f::RECIRC_ID, 32, true),
             (f::IN_PORT, 32, true),
+            (f::PACKET_TYPE, 32, true),
             (f::ETH_TYPE, 16, true),
             (f::IP_FRAG, 2, is_ip),
             (f::IP_PROTO, 8, compares(&transports)),
             (f::IP_TTL, 8, compares(&[f::IP_TTL_ABOVE_1])),
         ];
         for (field, width, is_compared) in whole {
-            if is_compared && (self.knows(field) || field == f::RECIRC_ID) {
+            if is_compared && (self.knows(field) || matches!(field, f::RECIRC_ID | f::PACKET_TYPE))
+            {
                 self.mask.set(field, ones(width));
             }
         }

@@ -525,9 +525,9 @@ fn only_what_this_run_paused_goes_on() {
     let refusal = read(&beyond, RUN).expect_err("no such table");
     assert_eq!(refusal.code, ErrorCode::OFPBPC_BAD_VALUE);
     let mut unknown = told;
-    unknown.lists[0].actions = vec![thalweg_openflow::action::Action::DecNshTtl];
-    let refusal = read(&unknown, RUN).expect_err("an action that we lack");
-    assert_eq!(refusal.code, ErrorCode::OFPBAC_BAD_VENDOR_TYPE);
+    unknown.lists[0].actions = vec![thalweg_openflow::action::Action::Meter(0)];
+    let refusal = read(&unknown, RUN).expect_err("a meter that no rule can name");
+    assert_eq!(refusal.code, ErrorCode::OFPMMFC_INVALID_METER);
 }
 
 #[test]

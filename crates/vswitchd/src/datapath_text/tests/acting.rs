@@ -391,3 +391,55 @@ fn a_queue_is_set_before_the_packet_leaves() {
     assert!(shown(&effects).starts_with("skb_priority(0),recirc_id(0),"));
     assert!(shown(&[output(2)]).starts_with("recirc_id(0),"));
 }
+
+/// As in Open vSwitch's own tests of `encap` and `decap`.
+#[test]
+fn headers_in_front_are_written_when_the_packet_leaves() {
+    let front = |ether_type, header: &[u8]| Effect::Encapsulate {
+        ether_type,
+        header: header.into(),
+    };
+    let again = [
+        Effect::Decapsulate { packet_type: 0 },
+        Effect::Recirculate(1),
+    ];
+    let [decapsulate, recirculate] = again;
+    actions(
+        UDP,
+        &[
+            front(0x8847, &[0, 0, 1, 64]),
+            set(f::MPLS_LABEL, 7),
+            Effect::PushEthernet,
+            set(f::ETH_DST, 9),
+            output(2),
+            Effect::PopEthernet,
+            decapsulate.clone(),
+            recirculate.clone(),
+        ],
+        "add_mpls(label=7,tc=0,ttl=64,bos=1,eth_type=0x8847),\
+         push_eth(src=00:00:00:00:00:00,dst=00:00:00:00:00:09),2,pop_eth,\
+         pop_mpls(eth_type=0x6558),recirc(0x11)",
+    );
+    actions(
+        UDP,
+        &[
+            front(0x894f, &[0x0f, 0xc6, 1, 3, 0, 0, 0, 255]),
+            set(f::NSH_C2, 5),
+            output(2),
+            decapsulate,
+            recirculate,
+        ],
+        "push_nsh(flags=0,ttl=63,mdtype=1,np=3,spi=0x0,si=255,c1=0x0,c2=0x5,c3=0x0,c4=0x0),2,\
+         pop_nsh(),recirc(0x11)",
+    );
+    actions(
+        UDP,
+        &[
+            Effect::PopEthernet,
+            output(2),
+            Effect::PushEthernet,
+            output(3),
+        ],
+        "pop_eth,2,push_eth(src=00:00:00:00:00:00,dst=00:00:00:00:00:00),3",
+    );
+}

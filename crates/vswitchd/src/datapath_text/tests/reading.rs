@@ -265,7 +265,6 @@ fn what_no_key_holds_is_refused_by_name() {
             "skb_priority(0x1234)",
             "`skb_priority=0x1234` is not supported",
         ),
-        ("packet_type(ns=1,id=0x800)", "`packet_type=ns=1,id=0x800`"),
         ("nd_ext(nd_reserved=0x0,nd_options_type=2)", "`nd_ext="),
         ("tunnel(tun_id=0x1,tp_dst=4789)", "`tunnel.tp_dst=4789`"),
         (

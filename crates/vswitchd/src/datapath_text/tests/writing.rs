@@ -45,12 +45,26 @@ in_port(1),eth_type(0x8847),mpls(label=100,tc=7,ttl=100,bos=1)
 in_port(1),eth_type(0x8848),mpls(label=100,tc=7,ttl=100,bos=0,label=5,tc=0,ttl=3,bos=1)
 in_port(1),eth_type(0x8847),mpls(label=100/0xfffff,tc=7/7,ttl=64/0x0,bos=1/1)
 in_port(1),eth_type(0x8100),vlan(vid=99,pcp=7),encap(eth_type(0x0800),ipv4(frag=no))
+in_port(1),eth_type(0x894f),nsh(flags=1,ttl=63,mdtype=1,np=3,spi=0x1234,si=0,c1=0x0,c2=0x1/0x3)
 in_port(1),eth_type(0x8100),vlan(vid=99/0xff0,pcp=7/0x6),encap(eth_type(0x0806))
 in_port(1),eth_type(0x88a8),vlan(vid=99),encap(eth_type(0x8100),vlan(vid=0,pcp=3),encap(eth_type(0x86dd),ipv6(proto=17,frag=no),udp(src=1)))
 tunnel(tun_id=0x7f10354/0xff,src=10.10.10.10/255.255.255.0,dst=20.20.20.20,flags(+key)),in_port(1),eth_type(0x1234)
 tunnel(src=10.10.10.10,dst=20.20.20.20),in_port(1),eth_type(0x1234)
 tunnel(tun_id=0x5,ipv6_src=::1,ipv6_dst=::2/::ff,tos=0x4,ttl=64,flags(-oam+key)),in_port(1),eth_type(0x1234)
 ";
+
+#[test]
+fn a_packet_without_ethernet_has_no_addresses() {
+    for text in [
+        "recirc_id(0x3),in_port(1),packet_type(ns=1,id=0x894f),eth_type(0x894f),nsh(np=3,spi=0x0)",
+        "recirc_id(0),in_port(1),packet_type(ns=1,id=0x800),eth_type(0x0800),ipv4(frag=no)",
+    ] {
+        let flow = read(text);
+        assert_eq!(flow.key.get(f::PACKET_TYPE) >> 16, 1);
+        assert_eq!(write(&flow), text);
+        assert!(!write_verbosely(&flow).contains(",eth("), "{text}");
+    }
+}
 
 #[test]
 fn texts_come_back() {
@@ -300,6 +314,7 @@ fn flows() -> impl Strategy<Value = DatapathFlow> {
     .prop_map(|(kind, mut bits, tags, port, is_fragment)| {
         bits.push((f::RECIRC_ID, u128::from(port >> 3), u128::MAX));
         bits.push((f::IN_PORT, u128::from(port | 8), u128::MAX));
+        bits.push((f::PACKET_TYPE, 0, u128::MAX));
         bits.push((f::ETH_TYPE, kind.0, 0xffff));
         match kind.0 {
             0x8847 => bits.push((f::MPLS_BOS, 1, 1)),
