@@ -235,6 +235,7 @@ fn openflow_section(settings: &OpenFlowSettings) -> Table {
     }
     let server = &settings.server;
     let versions: Vec<_> = server.versions.iter().collect();
+    let controllers: Vec<_> = server.controllers.iter().map(|to| &to.address).collect();
     let interval_us = server
         .probe_interval
         .map_or(0, |interval| interval.as_micros());
@@ -245,7 +246,7 @@ fn openflow_section(settings: &OpenFlowSettings) -> Table {
     let mut section = table([
         ("listen", texts(&server.listen)),
         ("snoop", texts(&server.snoop)),
-        ("controllers", texts(&server.controllers)),
+        ("controllers", texts(&controllers)),
         ("fail_mode", mode.into()),
         ("protocols", texts(&versions)),
         (
