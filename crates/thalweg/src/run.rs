@@ -96,15 +96,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         changes: Vec::new(),
         no_controller: 0,
     };
-    let text = format!(
-        "ready {} with {}, {}, {}, seed {}",
-        running.config.name,
-        counted(running.config.ports.len(), "port"),
-        counted(running.rule_count(&switch), "rule"),
-        counted(running.config.switch.workers, "worker"),
-        running.config.seed()
-    );
-    console.announce(&text)?;
+    console.announce(&running.ready_text(&switch))?;
     loop {
         switch.poll(PATIENCE);
         running.no_controller += switch.take_packet_ins().len() as u64;
@@ -177,6 +169,18 @@ impl Running {
             counted(totals.rules, "rule"),
             counted(self.config.ports.len(), "port"),
         ));
+    }
+
+    /// The line that says that the switch forwards.
+    fn ready_text(&self, switch: &Switch) -> String {
+        format!(
+            "ready {} with {}, {}, {}, seed {}",
+            self.config.name,
+            counted(self.config.ports.len(), "port"),
+            counted(self.rule_count(switch), "rule"),
+            counted(self.config.switch.workers, "worker"),
+            self.config.seed()
+        )
     }
 
     fn rule_count(&self, switch: &Switch) -> usize {

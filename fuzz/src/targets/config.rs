@@ -121,12 +121,14 @@ fn written(config: &Configuration) -> Table {
     if let Some(openflow) = &config.openflow {
         written.insert("openflow".to_owned(), openflow_section(openflow).into());
     }
-    if let Some(listen) = config.metrics {
-        let listen = Value::String(listen.to_string());
-        written.insert("metrics".to_owned(), table([("listen", listen)]).into());
-    }
+    let metrics = config.metrics.map(metrics_section);
+    written.extend(metrics.map(|section| ("metrics".to_owned(), section.into())));
     written.extend(v2p.map(|section| ("v2p".to_owned(), section.into())));
     written
+}
+
+fn metrics_section(listen: std::net::SocketAddr) -> Table {
+    table([("listen", Value::String(listen.to_string()))])
 }
 
 fn conntrack_section(config: &Configuration) -> Table {
