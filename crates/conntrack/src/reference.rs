@@ -452,6 +452,19 @@ impl Reference {
         self.known.retain(|known| known.original.zone != zone);
     }
 
+    /// Ends the connection with this original tuple, or with this reply tuple if it is not
+    /// translated; whether there was one.
+    pub(crate) fn flush_tuple(&mut self, tuple: &Tuple, now: Instant) -> bool {
+        self.forget(now);
+        match self.find(tuple, false) {
+            Some((at, is_reply)) if !is_reply || self.known[at].ends == [false; 2] => {
+                self.known.remove(at);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// The list as a dump shows it, in the order of the original tuples.
     pub(crate) fn entries(&self, now: Instant) -> Vec<ConnectionEntry> {
         let living = self.known.iter().filter(|known| known.deadline > now);

@@ -38,7 +38,7 @@
 //! - A full table makes room by ending the oldest connection without a reply.
 
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use thalweg_packet::{Headers, Instant, Packet};
 
@@ -48,6 +48,7 @@ use crate::expectation::Expectations;
 use crate::hash::Seed;
 use crate::reading::{Reading, read};
 use crate::rewrite::translate;
+use crate::sync::{Mutex, MutexGuard};
 use crate::table::{Key, Reference, Removed, Settings, Shard};
 use crate::tcp::Judgement;
 use crate::timeout::Policies;

@@ -47,6 +47,10 @@ enum Step {
     },
     Limit(u16, u32),
     Flush(u16),
+    /// Ends the connection of what left or came in before.
+    FlushTuple {
+        back: usize,
+    },
 }
 
 /// What a packet looks like.
@@ -234,6 +238,7 @@ fn step(is_ipv6: bool) -> BoxedStrategy<Step> {
         2 => announce(),
         1 => (0..2_u16, 0..6_u32).prop_map(|(zone, limit)| Step::Limit(zone, limit)),
         1 => (0..8_u16).prop_map(Step::Flush),
+        1 => (0..4_usize).prop_map(|back| Step::FlushTuple { back }),
     ]
     .boxed()
 }
@@ -364,6 +369,13 @@ impl Pair {
             Step::Flush(zone) => {
                 self.stage.tracker.flush(FlushFilter::Zone(zone));
                 self.twin.flush_zone(zone);
+            }
+            Step::FlushTuple { back } => {
+                if let Some(tuple) = self.back(back).and_then(|frame| readable(frame)) {
+                    let now = self.stage.now;
+                    let is_ended = self.stage.tracker.flush_tuple(&tuple, now);
+                    prop_assert_eq!(is_ended, self.twin.flush_tuple(&tuple, now));
+                }
             }
         }
         prop_assert_eq!(self.stage.entries(), self.twin.entries(self.stage.now));

@@ -1,13 +1,12 @@
 //! New connections: what a packet of none is told, and how one enters the table.
 
-use std::sync::MutexGuard;
-
 use thalweg_packet::Instant;
 
 use super::{Answer, Ask, Located, Tracker, Writing, show};
 use crate::connection::{Connection, Progress};
 use crate::counters::Event;
 use crate::expectation::Expectation;
+use crate::sync::MutexGuard;
 use crate::table::{Reference, Shard};
 use crate::tuple::protocol;
 use crate::{Alg, CtState, TrackRequest, Tracked, TranslationKind, Tuple, nat};

@@ -10,6 +10,8 @@ use crate::{Bits, Expectation, ZoneLimit, protocol};
 
 mod control;
 mod limits;
+#[cfg(thalweg_model)]
+mod model;
 mod sessions;
 mod translation;
 
