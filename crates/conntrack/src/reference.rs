@@ -30,6 +30,7 @@ struct Known {
     mark: u32,
     label: u128,
     rule: u64,
+    bucket: u64,
     deadline: Instant,
     progress: Progress,
     /// Whether the source and the destination are translated.
@@ -392,6 +393,7 @@ impl Reference {
             mark: expectation.map_or(0, |expectation| expectation.mark),
             label: expectation.map_or(0, |expectation| expectation.label),
             rule: request.rule,
+            bucket: request.bucket,
             deadline: after(now, timeout),
             progress,
             ends,
@@ -508,6 +510,7 @@ impl Known {
             alg: self.alg,
             status: Status::default(),
             rule: self.rule,
+            bucket: self.bucket,
         }
     }
 }

@@ -208,6 +208,7 @@ fn request(is_ipv6: bool) -> BoxedStrategy<TrackRequest> {
                 alg,
                 timeout_policy: 0,
                 rule,
+                bucket: rule / 2,
                 place: 0,
             },
         )
@@ -439,6 +440,8 @@ impl Pair {
             if self.collects {
                 tracker.expire(now, usize::MAX);
             }
+            let ahead = (&fast[..], &headers, request.zone);
+            tracker.prefetch(std::iter::once(ahead));
             let answer = tracker.track(&mut fast, &headers, request, previous, now, random);
             let expected = self.twin.track(&mut slow, request, previous, now, random);
             prop_assert_eq!(answer, expected, "{:?}", request);
@@ -499,7 +502,7 @@ proptest! {
 fn the_stories_reach_all_kinds_of_answers() {
     let mut runner = TestRunner::deterministic();
     let mut answers = BTreeSet::new();
-    for _ in 0..100 {
+    for _ in 0..500 {
         let (is_ipv6, steps) = story().new_tree(&mut runner).expect("a story").current();
         let mut pair = Pair::new(Config::default(), is_ipv6, false);
         for step in steps {
