@@ -37,6 +37,8 @@ const MODEL_TESTS: [&str; 6] = [
     "--test",
     "model_orders",
 ];
+/// The arguments that select the model's tests of the table of connections.
+const TRACKER_MODEL_TESTS: [&str; 4] = ["-p", "thalweg-conntrack", "--lib", "tests::model::"];
 const COMPARISON: &str = "comparison with Open vSwitch";
 const CONTROLLERS: &str = "controllers";
 const OWN_TESTS: &str = "Open vSwitch's own tests";
@@ -176,6 +178,12 @@ fn run_without_peers(
     phases.run("model check of changes", || {
         let arguments = ["--profile", "tested", "--target-dir", MODEL_FOLDER];
         let arguments = [&arguments[..], &MODEL_TESTS].concat();
+        let flags = [("RUSTFLAGS", MODEL_FLAGS)];
+        Ok(summary.add(cargo_test_with(workspace, &arguments, &flags)?))
+    });
+    phases.run("model check of connections", || {
+        let arguments = ["--profile", "tested", "--target-dir", MODEL_FOLDER];
+        let arguments = [&arguments[..], &TRACKER_MODEL_TESTS].concat();
         let flags = [("RUSTFLAGS", MODEL_FLAGS)];
         Ok(summary.add(cargo_test_with(workspace, &arguments, &flags)?))
     });

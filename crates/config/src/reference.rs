@@ -358,8 +358,9 @@ fn conntrack_keys(rows: &mut Vec<KeyReference>) {
         "follow_rules",
         "`true`, `false`".into(),
         default.follows_rules.to_string(),
-        "Whether a connection ends with the rule that committed it. A rule that is modified has \
-         not ended; what a group's bucket committed belongs to the rule that named the group.",
+        "Whether a connection ends with the rule that committed it, or with the group's bucket \
+         that led to that. A rule that is modified has not ended, nor has a bucket whose id stays. \
+         What a bucket committed ends with the rule that named the group, too.",
     );
 }
 

@@ -18,9 +18,12 @@ pub(crate) struct Connection {
     pub(crate) tuples: [Tuple; 2],
     /// The original tuple of the connection that announced this one.
     pub(crate) parent: Option<Box<Tuple>>,
-    pub(crate) label: u128,
+    /// In two words, so that the connection is not aligned to 16 bytes.
+    pub(crate) label: [u64; 2],
     /// The rule that committed the connection.
     pub(crate) rule: u64,
+    /// The bucket of a group that led the packet to be committed; 0 for none.
+    pub(crate) bucket: u64,
     /// The connection is over from this time on.
     pub(crate) deadline: Instant,
     pub(crate) mark: u32,
@@ -186,8 +189,18 @@ impl Connection {
             self.mark = mark.value | self.mark & !mark.mask;
         }
         if let Some(label) = request.label {
-            self.label = label.value | self.label & !label.mask;
+            self.set_label(label.value | self.label() & !label.mask);
         }
+    }
+
+    /// The label.
+    pub(crate) fn label(&self) -> u128 {
+        let [high, low] = self.label;
+        u128::from(high) << 64 | u128::from(low)
+    }
+
+    pub(crate) fn set_label(&mut self, label: u128) {
+        self.label = [(label >> 64) as u64, label as u64];
     }
 
     /// The tuple that packets show as their original one.
@@ -206,11 +219,12 @@ impl Connection {
             parent: self.parent.as_deref().copied(),
             timeout_s: u32::try_from((self.deadline - now).as_secs()).unwrap_or(u32::MAX),
             mark: self.mark,
-            label: self.label,
+            label: self.label(),
             protocol: self.progress.shown(),
             alg: self.alg,
             status: Status::default(),
             rule: self.rule,
+            bucket: self.bucket,
         }
     }
 }

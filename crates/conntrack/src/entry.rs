@@ -29,6 +29,8 @@ pub struct ConnectionEntry {
     pub status: Status,
     /// The rule that committed the connection; 0 for none. Tools do not print it.
     pub rule: u64,
+    /// The bucket of a group that led to it; 0 for none. Tools do not print it.
+    pub bucket: u64,
 }
 
 /// What the state machine of a connection's protocol knows.

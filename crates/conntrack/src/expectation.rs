@@ -13,12 +13,12 @@
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use thalweg_packet::Instant;
 
 use crate::hash::Seed;
+use crate::sync::{Mutex, MutexGuard};
 use crate::{Endpoint, Tuple};
 
 /// How long an expectation waits: as in Linux (`nf_conntrack_ftp.c`).

@@ -13,6 +13,8 @@
 //! 2. Between an entry's place and the entry there is no free one.
 //! 3. At most three quarters of the entries are in use, so every probe ends.
 
+use prefetch_index::prefetch_index;
+
 /// Marks a free entry.
 const FREE: u32 = u32::MAX;
 
@@ -39,6 +41,13 @@ impl Index {
     pub(crate) fn find(&self, hash: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         let at = self.position(hash, is_it)?;
         Some(self.entries[at].target)
+    }
+
+    /// Asks for the memory that a lookup of this hash reads.
+    pub(crate) fn prefetch(&self, hash: u32) {
+        if let Some(mask) = self.entries.len().checked_sub(1) {
+            prefetch_index(&self.entries, hash as usize & mask);
+        }
     }
 
     /// Adds a target that is not there, and is not `u32::MAX`.

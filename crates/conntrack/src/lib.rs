@@ -20,6 +20,7 @@ mod reading;
 mod request;
 mod rewrite;
 mod state;
+mod sync;
 mod table;
 mod tcp;
 pub mod text;

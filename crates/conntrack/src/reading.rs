@@ -66,6 +66,7 @@ impl Reading {
 }
 
 /// Reads a packet, or says why it is invalid.
+#[inline(always)]
 pub(crate) fn read(frame: &[u8], headers: &Headers, zone: u16) -> Result<Reading, Event> {
     let (mut tuple, places, pseudo) = read_network(frame, headers, zone)?;
     let packet = frame.get(..places.end).ok_or(Event::NotIp)?;
@@ -121,7 +122,24 @@ pub(crate) fn read(frame: &[u8], headers: &Headers, zone: u16) -> Result<Reading
     Ok(reading)
 }
 
+/// The tuple of a packet with ports, if it is whole, without a check of its sums.
+pub(crate) fn peek(frame: &[u8], headers: &Headers, zone: u16) -> Option<Tuple> {
+    let at = [h::TCP, h::UDP, h::SCTP]
+        .into_iter()
+        .find_map(|header| headers.offset(header))?;
+    let mut tuple = if let Some(at) = headers.offset(h::IPV4) {
+        tuple_of_ipv4(&Ipv4View::new_checked(frame.get(at..)?).ok()?, zone)
+    } else {
+        let view = Ipv6View::new_checked(frame.get(headers.offset(h::IPV6_CHAIN)?..)?);
+        let number = headers.scalar(Scalar::IpProtocol) as u8;
+        tuple_of_ipv6(&view.ok()?, number, zone)
+    };
+    set_ports(&mut tuple, frame.get(at..)?, false).ok()?;
+    Some(tuple)
+}
+
 /// The addresses, the places and the sum of the pseudo-header.
+#[inline(always)]
 fn read_network(frame: &[u8], headers: &Headers, zone: u16) -> Result<(Tuple, Places, Sum), Event> {
     if let Some(at) = headers.offset(h::IPV4) {
         let bytes = frame.get(at..).ok_or(Event::NotIp)?;
@@ -316,6 +334,7 @@ fn read_embedded(packet: &[u8], at: usize, outer: &Tuple) -> Result<(Tuple, usiz
     Ok((tuple, transport))
 }
 
+#[inline(always)]
 fn read_segment(view: &TcpView<'_>) -> Segment {
     let flags = view.flags().0 as u8;
     // Only a SYN may announce a scale, so other segments are spared the walk.

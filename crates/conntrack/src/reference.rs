@@ -30,6 +30,7 @@ struct Known {
     mark: u32,
     label: u128,
     rule: u64,
+    bucket: u64,
     deadline: Instant,
     progress: Progress,
     /// Whether the source and the destination are translated.
@@ -392,6 +393,7 @@ impl Reference {
             mark: expectation.map_or(0, |expectation| expectation.mark),
             label: expectation.map_or(0, |expectation| expectation.label),
             rule: request.rule,
+            bucket: request.bucket,
             deadline: after(now, timeout),
             progress,
             ends,
@@ -452,6 +454,19 @@ impl Reference {
         self.known.retain(|known| known.original.zone != zone);
     }
 
+    /// Ends the connection with this original tuple, or with this reply tuple if it is not
+    /// translated; whether there was one.
+    pub(crate) fn flush_tuple(&mut self, tuple: &Tuple, now: Instant) -> bool {
+        self.forget(now);
+        match self.find(tuple, false) {
+            Some((at, is_reply)) if !is_reply || self.known[at].ends == [false; 2] => {
+                self.known.remove(at);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// The list as a dump shows it, in the order of the original tuples.
     pub(crate) fn entries(&self, now: Instant) -> Vec<ConnectionEntry> {
         let living = self.known.iter().filter(|known| known.deadline > now);
@@ -495,6 +510,7 @@ impl Known {
             alg: self.alg,
             status: Status::default(),
             rule: self.rule,
+            bucket: self.bucket,
         }
     }
 }

@@ -25,6 +25,8 @@ pub struct TrackRequest {
     pub timeout_policy: u32,
     /// The rule that asks, remembered in what is committed; 0 for none.
     pub rule: u64,
+    /// The bucket of a group that led to it, remembered in the same way; 0 for none.
+    pub bucket: u64,
     /// A number of what the packet does afterwards: fragments wait for those that do the same.
     pub place: u64,
 }

@@ -17,16 +17,19 @@
 //!
 //! See `tracker.rs` for the order in which shards are locked.
 
+use std::net::Ipv6Addr;
+use std::slice;
 use std::sync::Arc;
 
+use prefetch_index::prefetch_index;
 use thalweg_packet::Instant;
 
-use crate::Tuple;
 use crate::chain::Chains;
-use crate::connection::{Connection, Direction};
+use crate::connection::{Connection, Direction, Progress};
 use crate::index::Index;
 use crate::timeout::Policies;
 use crate::wheel::Wheel;
+use crate::{CtState, Endpoint, Tuple};
 
 /// A tuple with its hash, so that it is computed once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,11 +84,34 @@ impl Target {
     }
 }
 
-/// A place for a connection.
+/// A place for a connection: three cache lines.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Slot {
     generation: u32,
-    connection: Option<Connection>,
+    /// Whether there is a connection. The memory of its fields can be asked for without it.
+    is_taken: bool,
+    /// [`vacant`] if there is none.
+    connection: Connection,
+}
+
+impl Slot {
+    fn get(&self) -> Option<&Connection> {
+        self.is_taken.then_some(&self.connection)
+    }
+
+    fn take(&mut self) -> Option<Connection> {
+        let was_taken = std::mem::take(&mut self.is_taken);
+        was_taken.then(|| std::mem::replace(&mut self.connection, vacant()))
+    }
+
+    /// Asks for the memory of what a packet reads and writes.
+    fn prefetch(&self) {
+        let connection = &self.connection;
+        prefetch_index(slice::from_ref(&connection.progress), 0);
+        prefetch_index(slice::from_ref(&connection.deadline), 0);
+        prefetch_index(slice::from_ref(&self.generation), 0);
+    }
 }
 
 /// One shard.
@@ -129,6 +155,20 @@ impl Shard {
         }
     }
 
+    /// Asks for the place in the index at which a lookup of this hash begins.
+    pub(crate) fn prefetch_place(&self, hash: u32) {
+        self.index.prefetch(hash);
+    }
+
+    /// Asks for the slot of a connection with this hash, if the index has one.
+    pub(crate) fn prefetch_slot(&self, hash: u32) {
+        if let Some(target) = self.index.find(hash, |_| true)
+            && let Target::Here(slot, _) = Target::of(target)
+        {
+            self.slots[slot as usize].prefetch();
+        }
+    }
+
     /// What the index says of a tuple; the reference may be stale.
     pub(crate) fn find(&self, key: &Key) -> Option<Reference> {
         Some(self.reference(self.find_target(key)?))
@@ -144,7 +184,7 @@ impl Shard {
         match Target::of(target) {
             Target::Foreign(at) => &self.foreign[at].0,
             Target::Here(slot, direction) => {
-                let connection = self.slots[slot as usize].connection.as_ref();
+                let connection = self.slots[slot as usize].get();
                 let connection = connection.expect("a connection leaves with its index entries");
                 &connection.tuples[direction as usize]
             }
@@ -165,21 +205,22 @@ impl Shard {
 
     /// The connection of a slot.
     pub(crate) fn get(&self, slot: u32) -> Option<&Connection> {
-        self.slots.get(slot as usize)?.connection.as_ref()
+        self.slots.get(slot as usize)?.get()
     }
 
     /// The connection of a slot to change, with the settings.
     pub(crate) fn get_mut(&mut self, slot: u32) -> Option<(&mut Connection, &Settings)> {
-        let connection = self.slots.get_mut(slot as usize)?.connection.as_mut()?;
-        Some((connection, &self.settings))
+        let slot = self.slots.get_mut(slot as usize)?;
+        slot.is_taken
+            .then_some((&mut slot.connection, &self.settings))
     }
 
     /// Whether a reference to this shard names a connection.
     pub(crate) fn is_live(&self, reference: Reference) -> bool {
         // Invariant 2.
-        self.slots.get(reference.slot as usize).is_some_and(|slot| {
-            slot.generation == reference.generation && slot.connection.is_some()
-        })
+        self.slots
+            .get(reference.slot as usize)
+            .is_some_and(|slot| slot.generation == reference.generation && slot.is_taken)
     }
 
     /// The number of slots, free ones included.
@@ -195,7 +236,8 @@ impl Shard {
         let place = &mut self.slots[slot as usize];
         place.generation = place.generation.wrapping_add(1);
         let deadline = connection.deadline;
-        place.connection = Some(connection);
+        place.connection = connection;
+        place.is_taken = true;
         let reference = Reference {
             slot,
             generation: place.generation,
@@ -267,7 +309,7 @@ impl Shard {
     /// Takes a connection out, and the tuples of it that this shard's index has.
     pub(crate) fn remove(&mut self, slot: u32, key: impl Fn(Tuple) -> Key) -> Option<Removed> {
         let place = self.slots.get_mut(slot as usize)?;
-        let connection = place.connection.take()?;
+        let connection = place.take()?;
         let reply = Reference {
             slot,
             generation: place.generation,
@@ -301,7 +343,7 @@ impl Shard {
 
     /// Places a connection whose deadline moved forward.
     pub(crate) fn place(&mut self, slot: u32, now: Instant) {
-        if let Some(connection) = self.slots[slot as usize].connection.as_ref() {
+        if let Some(connection) = self.get(slot) {
             self.wheel.place(slot, connection.deadline, now);
         }
     }
@@ -321,7 +363,8 @@ impl Shard {
         let slot = self.slot_count();
         self.slots.push(Slot {
             generation: 0,
-            connection: None,
+            is_taken: false,
+            connection: vacant(),
         });
         self.wheel.add_slot();
         self.unreplied.add_slot();
@@ -339,12 +382,9 @@ impl Shard {
         let mut known = Vec::new();
         for (slot, place) in self.slots.iter().enumerate() {
             let slot = slot as u32;
-            assert_eq!(place.connection.is_none(), self.free.contains(&slot));
-            assert_eq!(place.connection.is_some(), self.wheel.has(slot));
-            let is_unreplied = place
-                .connection
-                .as_ref()
-                .is_some_and(|known| !known.has_reply);
+            assert_eq!(!place.is_taken, self.free.contains(&slot));
+            assert_eq!(place.is_taken, self.wheel.has(slot));
+            let is_unreplied = place.get().is_some_and(|known| !known.has_reply);
             assert_eq!(is_unreplied, self.unreplied.has(slot));
             let reference = Reference {
                 slot,
@@ -352,9 +392,40 @@ impl Shard {
                 home: self.number,
                 direction: Direction::Original,
             };
-            known.extend(place.connection.as_ref().map(|found| (reference, found)));
+            known.extend(place.get().map(|found| (reference, found)));
         }
         (known, self.index.len())
+    }
+}
+
+/// What a slot without a connection holds.
+fn vacant() -> Connection {
+    let end = Endpoint {
+        address: Ipv6Addr::UNSPECIFIED,
+        port: 0,
+    };
+    let tuple = Tuple {
+        source: end,
+        destination: end,
+        icmp: (0, 0),
+        zone: 0,
+        protocol: 0,
+        is_ipv6: false,
+    };
+    Connection {
+        tuples: [tuple; 2],
+        parent: None,
+        label: [0; 2],
+        rule: 0,
+        bucket: 0,
+        deadline: Instant::ZERO,
+        mark: 0,
+        policy: 0,
+        progress: Progress::Icmp { has_reply: false },
+        translated: CtState::default(),
+        alg: None,
+        shift: None,
+        has_reply: false,
     }
 }
 
@@ -372,7 +443,6 @@ pub(crate) fn bytes_per_connection() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connection::Progress;
     use crate::tests::tuple;
 
     fn key(tuple: Tuple) -> Key {
@@ -387,8 +457,9 @@ mod tests {
         Connection {
             tuples: [tuple, tuple.reversed()],
             parent: None,
-            label: 0,
+            label: [0; 2],
             rule: 0,
+            bucket: 0,
             deadline: Instant::from_nanos(1),
             mark: 0,
             policy: 0,

@@ -37,8 +37,8 @@
 //! - A packet for which no port is free is invalid. There it leaves untranslated.
 //! - A full table makes room by ending the oldest connection without a reply.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, MutexGuard};
 
 use thalweg_packet::{Headers, Instant, Packet};
 
@@ -48,6 +48,7 @@ use crate::expectation::Expectations;
 use crate::hash::Seed;
 use crate::reading::{Reading, read};
 use crate::rewrite::translate;
+use crate::sync::{Mutex, MutexGuard};
 use crate::table::{Key, Reference, Removed, Settings, Shard};
 use crate::tcp::Judgement;
 use crate::timeout::Policies;
@@ -56,6 +57,7 @@ use crate::{CtState, Previous, TimeoutPolicy, TrackRequest, Tracked, Tuple};
 
 use self::announce::{Frame, Writing, counted};
 
+mod ahead;
 mod announce;
 mod commit;
 mod manage;
@@ -161,7 +163,8 @@ struct Answer {
     tracked: Tracked,
     /// Its tuple, if it is translated.
     leaving: Option<Tuple>,
-    writing: Writing,
+    /// Boxed, because nearly all packets have none.
+    writing: Option<Box<Writing>>,
 }
 
 /// A connection under its home's lock.
@@ -286,17 +289,22 @@ impl Tracker {
                 break answer;
             }
         };
-        answer.writing.write_header(&mut frame, &reading.places);
+        if let Some(writing) = &answer.writing {
+            writing.write_header(&mut frame, &reading.places);
+        }
         if let Some(leaving) = answer.leaving
             && leaving != reading.tuple
         {
             let bytes = frame.bytes_mut();
             translate(bytes, &reading.places, &reading.tuple, &leaving);
         }
-        answer.writing.write_payload(&mut frame, &reading);
+        if let Some(writing) = &answer.writing {
+            writing.write_payload(&mut frame, &reading);
+        }
         answer.tracked
     }
 
+    #[inline(always)]
     fn answer(&self, ask: &Ask<'_>) -> Option<Answer> {
         let (tuple, located) = self.locate_packet(ask);
         match located {
@@ -310,6 +318,7 @@ impl Tracker {
     }
 
     /// The connection of a packet, and the tuple that the packet has or had in it.
+    #[inline(always)]
     fn locate_packet(&self, ask: &Ask<'_>) -> (Tuple, Located<'_>) {
         let tuple = ask.reading.tuple;
         if ask.earlier.0 & TRANSLATED.0 != 0 {
@@ -325,6 +334,7 @@ impl Tracker {
     }
 
     /// Answers a packet of a connection that is in the table.
+    #[inline(always)]
     fn known(&self, ask: &Ask<'_>, tuple: &Tuple, mut found: Found<'_>) -> Option<Answer> {
         let planned = self.plan_known(ask, &found).map_err(Some);
         let judged = planned.and_then(|control| Ok((control, self.judge(ask, &mut found)?)));
@@ -359,8 +369,8 @@ impl Tracker {
         }
         show(connection, &mut tracked);
         let writing = match control {
-            Some(control) => self.keep(ask, &mut found, control),
-            None => Writing::default(),
+            Some(control) => self.keep(ask, &mut found, *control),
+            None => None,
         };
         Some(Answer {
             tracked,
@@ -372,6 +382,7 @@ impl Tracker {
     /// Judges a packet by the state of its connection, and moves the state.
     ///
     /// An error has the event to count, or none if the packet begins the next connection.
+    #[inline(always)]
     fn judge(&self, ask: &Ask<'_>, found: &mut Found<'_>) -> Result<CtState, Option<Event>> {
         let is_reply = found.direction.is_reply();
         let reply = if is_reply {
@@ -420,6 +431,7 @@ impl Tracker {
     }
 
     /// Finds the connection of a tuple, and locks its home.
+    #[inline(always)]
     fn locate(&self, key: &Key, now: Instant) -> Located<'_> {
         let number = self.shard_of(key);
         let mut shard = self.lock(number);
@@ -479,7 +491,11 @@ impl Tracker {
     }
 
     fn shard_of(&self, key: &Key) -> usize {
-        let scaled = u64::from(key.hash) * self.shards.len() as u64;
+        self.shard_of_hash(key.hash)
+    }
+
+    fn shard_of_hash(&self, hash: u32) -> usize {
+        let scaled = u64::from(hash) * self.shards.len() as u64;
         (scaled >> 32) as usize
     }
 
@@ -505,7 +521,7 @@ impl Answer {
         Answer {
             tracked: invalid(zone),
             leaving: None,
-            writing: Writing::default(),
+            writing: None,
         }
     }
 }
@@ -530,7 +546,7 @@ fn invalid(zone: u16) -> Tracked {
 /// Shows a connection's mark, label, original tuple and protocol of announcements.
 fn show(connection: &Connection, tracked: &mut Tracked) {
     tracked.mark = connection.mark;
-    tracked.label = connection.label;
+    tracked.label = connection.label();
     tracked.original = Some(connection.original());
     tracked.alg = connection.alg;
 }

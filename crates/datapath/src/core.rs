@@ -297,6 +297,7 @@ impl<const W: usize> Core<W> {
         self.search(packets, &mut burst);
         let port = packets.first().map_or(0, |packet| packet.in_port().0);
         self.answer(packets, &mut burst, port, now, pipeline);
+        self.prefetch_connections(packets, &burst, outbox);
         for (index, packet) in packets.drain(..).enumerate() {
             match burst.found[index] {
                 Some(id) => self.execute(packet, index, &burst, id, now, outbox),
@@ -310,6 +311,18 @@ impl<const W: usize> Core<W> {
         self.make_room();
         self.displace();
         self.burst = Some(burst);
+    }
+
+    /// Asks for the memory of the connections that the burst's packets are going to be tracked in.
+    fn prefetch_connections(&self, packets: &[Packet], burst: &Burst<W>, outbox: &Outbox) {
+        let Some(tracker) = outbox.connections.tracker_made() else {
+            return;
+        };
+        let tracked = packets.iter().enumerate().filter_map(|(index, packet)| {
+            let zone = self.entries.get(burst.found[index]?).program.zone()?;
+            Some((packet.bytes(), &burst.headers[index], zone))
+        });
+        tracker.prefetch(tracked);
     }
 
     pub(crate) fn wait_for_next_pass(&mut self, origin: u32, outbox: &mut Outbox) {

@@ -118,6 +118,17 @@ impl Program {
         }
     }
 
+    /// The zone in which it tracks packets first.
+    pub(crate) fn zone(&self) -> Option<u16> {
+        let Program::Run(effects) = self else {
+            return None;
+        };
+        effects.iter().find_map(|effect| match effect {
+            Effect::Track(request) => Some(request.zone),
+            _ => None,
+        })
+    }
+
     /// Its effects, as a list.
     pub(crate) fn effects(&self) -> Vec<Effect> {
         match self {

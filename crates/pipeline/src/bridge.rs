@@ -208,7 +208,7 @@ impl Pipeline {
         version: Version,
     ) -> impl Iterator<Item = &Arc<Group>> {
         let known = self.groups.range(bridge.group(0)..=bridge.group(u32::MAX));
-        known.filter_map(move |(_, history)| history.at(version))
+        known.filter_map(move |(_, history)| Some(&history.at(version)?.group))
     }
 
     /// Credits packets to both ends of a patch.

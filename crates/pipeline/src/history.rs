@@ -29,6 +29,15 @@ impl<T> History<T> {
         Some(self.states[self.place(version)?].0)
     }
 
+    /// The states in which it existed at versions before this one.
+    pub(crate) fn before(&self, version: Version) -> impl Iterator<Item = &T> {
+        let earlier = self
+            .states
+            .iter()
+            .take_while(move |(since, _)| *since < version);
+        earlier.filter_map(|(_, state)| state.as_ref())
+    }
+
     /// All states in which it existed.
     pub(crate) fn states(&self) -> impl Iterator<Item = &T> {
         self.states.iter().filter_map(|(_, state)| state.as_ref())

@@ -26,6 +26,7 @@ mod matching;
 mod meters;
 mod mirror;
 mod miss;
+mod numbered;
 mod pipeline;
 mod prepare;
 mod reads;

@@ -31,7 +31,7 @@ use thalweg_packet::{FieldDescriptor, FieldId, Instant, Layout, PortId, standard
 use crate::action::{Actions, GroupId, TableId};
 use crate::bridge::{BridgeId, PatchCounters};
 use crate::change::uses_group;
-use crate::flow::{Flow, Group, GroupKind, Labels, PortState};
+use crate::flow::{Bucket, Flow, Group, GroupKind, Labels, PortState};
 use crate::fragments::FragmentMode;
 use crate::history::History;
 use crate::limits::Limits;
@@ -40,6 +40,7 @@ use crate::matching::Match;
 use crate::meters::KnownMeters;
 use crate::mirror::Mirrors;
 use crate::miss::{Misses, UnmatchedCounters};
+use crate::numbered::NumberedGroup;
 use crate::prepare::Prepared;
 use crate::reclaim::{Leavings, Places};
 use crate::table::Table;
@@ -73,8 +74,8 @@ pub struct Config {
     /// Whether ports and tables belong to bridges ([`crate::BridgeId`]). If not, all ports are
     /// of one switch, whatever their numbers.
     pub bridges: bool,
-    /// Whether what the tracker is asked names the rule that asks ([`Pipeline::number_of_rule`]),
-    /// so that connections can end with it.
+    /// Whether what the tracker is asked names the rule that asks ([`Pipeline::number_of_rule`])
+    /// and the bucket ([`Pipeline::number_of_bucket`]), so that connections can end with them.
     pub names_committing_rules: bool,
     /// Fields that each answer is for one value of, also if nothing that the packet meets reads
     /// them: none, or [`OVS_COMPARED`].
@@ -235,7 +236,9 @@ pub struct Pipeline {
     /// Rules that exist at the newest version, published or not.
     pub(crate) living: usize,
     pub(crate) next_age: u64,
-    pub(crate) groups: BTreeMap<GroupId, History<Arc<Group>>>,
+    pub(crate) groups: BTreeMap<GroupId, History<NumberedGroup>>,
+    /// The last number given to a bucket.
+    pub(crate) last_bucket: u64,
     pub(crate) group_counters: BTreeMap<GroupId, GroupCounters>,
     /// By end of a patch.
     pub(crate) patch_counters: BTreeMap<PortId, PatchCounters>,
@@ -284,6 +287,7 @@ impl Pipeline {
             living: 0,
             next_age: 0,
             groups: BTreeMap::new(),
+            last_bucket: 0,
             group_counters: BTreeMap::new(),
             patch_counters: BTreeMap::new(),
             unmatched: BTreeMap::new(),
@@ -341,6 +345,31 @@ impl Pipeline {
     /// the rule is not known any more.
     pub fn number_of_rule(&self, id: RuleId) -> Option<u64> {
         self.rule(id).map(|rule| rule.precedence.age())
+    }
+
+    /// A number that a bucket of a group has at a version, and no other bucket or rule ever; not 0.
+    ///
+    /// A bucket keeps it while changes of its group leave its id. `bucket` is a place in the group.
+    pub fn number_of_bucket(&self, id: GroupId, bucket: usize, version: Version) -> Option<u64> {
+        let known = self.groups.get(&id)?.at(version)?;
+        known.numbers.get(bucket).copied()
+    }
+
+    /// The buckets of a group that were there before a version and are not at that version, as
+    /// long as an earlier state is known: number and bucket.
+    pub fn buckets_gone(
+        &self,
+        id: GroupId,
+        version: Version,
+    ) -> impl Iterator<Item = (u64, &Bucket)> {
+        let history = self.groups.get(&id);
+        let now = history.and_then(|history| history.at(version));
+        let earlier = history
+            .into_iter()
+            .flat_map(move |history| history.before(version));
+        earlier
+            .flat_map(|known| known.numbers.iter().copied().zip(&known.group.buckets))
+            .filter(move |(number, _)| now.is_none_or(|now| !now.numbers.contains(number)))
     }
 
     /// Whether another rule has replaced this one, so that it has not ended.
@@ -437,14 +466,14 @@ impl Pipeline {
 
     /// A group at a version.
     pub fn group(&self, id: GroupId, version: Version) -> Option<&Arc<Group>> {
-        self.groups.get(&id)?.at(version)
+        Some(&self.groups.get(&id)?.at(version)?.group)
     }
 
     /// The groups at a version.
     pub fn groups(&self, version: Version) -> impl Iterator<Item = &Arc<Group>> {
         self.groups
             .values()
-            .filter_map(move |history| history.at(version))
+            .filter_map(move |history| Some(&history.at(version)?.group))
     }
 
     /// The counters of a group.

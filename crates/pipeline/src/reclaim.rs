@@ -289,7 +289,7 @@ impl Pipeline {
             return;
         };
         if history.since(oldest) == Some(set_at) && history.at(oldest).is_some() {
-            let rooms = history.states().map(|group| group.buckets.len());
+            let rooms = history.states().map(|known| known.numbers.len());
             let counters = GroupCounters::zero(rooms.max().unwrap_or(0));
             self.group_counters.insert(id, counters);
         }

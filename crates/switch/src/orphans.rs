@@ -1,21 +1,26 @@
-//! Ends the connections that a rule has committed, once the rule is gone.
+//! Ends the connections that a rule or a group's bucket has committed, once that is gone.
 //!
 //! Off unless the configuration asks for it ([`crate::TrackingConfig`]). Then what the tracker is
-//! asked names the rule that asks, and each connection remembers the one that committed it.
+//! asked names the rule that asks and the bucket that led to it, and each connection remembers
+//! those that committed it.
 //!
-//! 1. A rule is gone when no worker answers packets by it any more. So no connection of it comes
-//!    after the walk over the table has begun.
-//! 2. A rule that is modified or replaced is not gone: its successor has its connections.
-//! 3. A walk has the rules that were gone when it began. Those that go meanwhile wait for the next.
+//! 1. A rule or a bucket is gone when no worker answers packets by it any more. So no connection of
+//!    it comes after the walk over the table has begun.
+//! 2. A rule that is modified or replaced is not gone: its successor has its connections. Nor is a
+//!    bucket whose id is still in its group.
+//! 3. A walk has the rules and buckets that were gone when it began. Those that go meanwhile wait
+//!    for the next.
+//! 4. A connection is a bucket's if the bucket's list has committed it, or rules that the list led
+//!    to in the same pass and bridge. In nested groups, it is the innermost bucket's.
 //!
-//! Cost: while rules that may commit go, walks over the table, a slice at a time.
+//! Cost: while rules or buckets that may commit go, walks over the table, a slice at a time.
 
 use std::collections::BTreeSet;
 
 use thalweg_conntrack::{Cursor, Tracker};
 use thalweg_pipeline::{Action, Delta, Pipeline};
 
-/// The rules that are gone, whose connections may be there still.
+/// The rules and buckets that are gone, by number, whose connections may be there still.
 #[derive(Debug, Default)]
 pub(crate) struct Orphans {
     waiting: BTreeSet<u64>,
@@ -23,7 +28,8 @@ pub(crate) struct Orphans {
 }
 
 impl Orphans {
-    /// Follows a change that every worker follows, and whose removed rules are still known.
+    /// Follows a change that every worker follows, and whose removed rules and replaced groups are
+    /// still known.
     pub(crate) fn follow(&mut self, pipeline: &Pipeline, delta: &Delta) {
         let gone = delta.removed.iter().filter(|id| {
             let rule = pipeline.rule(**id);
@@ -33,23 +39,28 @@ impl Orphans {
         });
         let numbers = gone.filter_map(|id| pipeline.number_of_rule(*id));
         self.waiting.extend(numbers);
+        for group in &delta.groups {
+            let gone = pipeline.buckets_gone(*group, delta.version);
+            let gone = gone.filter(|(_, bucket)| bucket.actions.iter().any(may_lead_to_commit));
+            self.waiting.extend(gone.map(|(number, _)| number));
+        }
     }
 
-    /// Whether connections of rules that are gone may be there.
+    /// Whether connections of what is gone may be there.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.under_way.is_none()
     }
 
     /// Visits at most `budget` slots of the table.
     pub(crate) fn end_some(&mut self, tracker: &Tracker, budget: usize) {
-        let (rules, cursor) = match self.under_way.take() {
+        let (gone, cursor) = match self.under_way.take() {
             Some(under_way) => under_way,
             None if self.waiting.is_empty() => return,
             // Invariant 3.
             None => (std::mem::take(&mut self.waiting), Cursor::default()),
         };
-        let (_, next) = tracker.end_orphans(&rules, cursor, budget);
-        self.under_way = next.map(|cursor| (rules, cursor));
+        let (_, next) = tracker.end_orphans(&gone, cursor, budget);
+        self.under_way = next.map(|cursor| (gone, cursor));
     }
 }
 
@@ -61,5 +72,14 @@ fn may_commit(action: &Action) -> bool {
         Action::Group(_) => true,
         Action::Clone(list) | Action::WriteActions(list) => list.iter().any(may_commit),
         _ => false,
+    }
+}
+
+/// Whether an action of a bucket may commit a connection, or lead to a rule that does.
+fn may_lead_to_commit(action: &Action) -> bool {
+    match action {
+        Action::Resubmit { .. } => true,
+        Action::Clone(list) => list.iter().any(may_lead_to_commit),
+        _ => may_commit(action),
     }
 }

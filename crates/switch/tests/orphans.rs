@@ -1,4 +1,4 @@
-//! Connections that end with the rule that committed them.
+//! Connections that end with the rule or the bucket that committed them.
 
 use std::time::Duration;
 
@@ -24,6 +24,12 @@ struct Bench {
 
 impl Bench {
     fn start(follows_rules: bool) -> Bench {
+        let mut bench = Bench::empty(follows_rules);
+        bench.add(RULES);
+        bench
+    }
+
+    fn empty(follows_rules: bool) -> Bench {
         let config = SwitchConfig {
             workers: 2,
             tracking: TrackingConfig {
@@ -40,13 +46,11 @@ impl Bench {
             .unzip();
         let switch = Switch::start(config, ports).expect("it starts");
         switch.clock().stop();
-        let mut bench = Bench {
+        Bench {
             switch,
             handles,
             ports: 1_000,
-        };
-        bench.add(RULES);
-        bench
+        }
     }
 
     fn add(&mut self, rules: &str) {
@@ -124,6 +128,36 @@ fn connections_end_with_their_rule() {
     bench.begin(1, 2);
     bench.delete(2);
     assert_eq!(bench.settle(), (2, 0, 75));
+    bench.switch.stop();
+}
+
+/// Rules beside a group of two buckets.
+const BESIDE: &str = "in_port=1,udp,actions=group:8
+    table=2,udp,actions=ct(commit,zone=2),output:3";
+
+#[test]
+fn connections_end_with_their_bucket() {
+    let both = "group_id=8,type=all,\
+        bucket=bucket_id:1,actions=ct(commit,zone=1),bucket=bucket_id:2,actions=resubmit(,2)";
+    let mut bench = Bench::empty(true);
+    bench.add(&format!("{both}\n{BESIDE}"));
+    bench.begin(1, 20);
+    assert_eq!(bench.settle(), (20, 20, 0));
+    // With other actions, a bucket with the same id is the same.
+    bench.add(&both.replace("zone=1)", "zone=1),output:3"));
+    assert_eq!(bench.settle(), (20, 20, 0));
+    // The bucket whose list leads to a rule that commits.
+    bench.add("group_id=8,type=all,bucket=bucket_id:1,actions=ct(commit,zone=1)");
+    assert_eq!(bench.settle(), (20, 0, 20));
+    // A bucket that comes again is another.
+    bench.add(both);
+    bench.begin(1, 5);
+    assert_eq!(bench.settle(), (25, 5, 20));
+    bench.add("group_id=8,type=all,bucket=bucket_id:2,actions=resubmit(,2)");
+    assert_eq!(bench.settle(), (0, 5, 45));
+    let gone = Operation::DeleteGroup(BridgeId::default().group(8));
+    bench.switch.apply(&Change::one(gone)).expect("it is there");
+    assert_eq!(bench.settle(), (0, 0, 50));
     bench.switch.stop();
 }
 

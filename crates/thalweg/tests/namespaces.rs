@@ -17,10 +17,10 @@ mod namespace;
 mod program;
 
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use namespace::{Namespace, eventually};
@@ -119,6 +119,15 @@ impl Hosts {
             "tap3" => &self.host,
             _ => &self.right,
         }
+    }
+
+    /// Tells the host at one interface that an address is at another.
+    fn add_neighbor(&self, at: &str, address: &str, other: &str) {
+        let text = self.at(other).ip(&["-j", "link", "show", other]);
+        let links: Value = serde_json::from_str(&text).unwrap();
+        let mac = links[0]["address"].as_str().unwrap();
+        let words = ["neigh", "add", address, "lladdr", mac, "dev", at];
+        self.at(at).ip(&words);
     }
 
     /// The counts of an interface (sent, received).
@@ -337,15 +346,8 @@ fn connections_of_the_kernel_are_translated_at_both_ends() {
     std::fs::write(file("vlan.rules"), TRANSLATING).unwrap();
     let program = hosts.host.enter(|| Program::start_json(&file("br0.toml")));
     program.wait_for("ready");
-    let neighbor = |at: &str, address: &str, other: &str| {
-        let text = hosts.at(other).ip(&["-j", "link", "show", other]);
-        let links: Value = serde_json::from_str(&text).unwrap();
-        let mac = links[0]["address"].as_str().unwrap();
-        let words = ["neigh", "add", address, "lladdr", mac, "dev", at];
-        hosts.at(at).ip(&words);
-    };
-    neighbor("e1", "10.0.10.99", "e2");
-    neighbor("e2", "10.0.10.88", "e1");
+    hosts.add_neighbor("e1", "10.0.10.99", "e2");
+    hosts.add_neighbor("e2", "10.0.10.88", "e1");
     for _ in 0..3 {
         let peer = transfer_to(&hosts, "10.0.10.99:5001", 1 << 20, || {});
         assert_eq!(peer.ip().to_string(), "10.0.10.88");
@@ -355,6 +357,59 @@ fn connections_of_the_kernel_are_translated_at_both_ends() {
         ping(&hosts.left, "10.0.10.99"),
         "its replies are found, too"
     );
+    assert_eq!(program.end(Signal::INT).status, Some(0));
+}
+
+/// The left host is seen as 10.0.10.88. A data connection that was not announced does not pass.
+const FTP: &str = "
+table=0,arp actions=normal
+table=0,in_port=p1,tcp actions=ct(zone=1,nat,table=1)
+table=0,in_port=p2,tcp actions=ct(zone=1,nat,table=1)
+table=1,in_port=p1,tcp,tp_dst=21,ct_state=+new-rel+trk \
+    actions=ct(commit,zone=1,alg=ftp,nat(src=10.0.10.88)),output:p2
+table=1,in_port=p1,tcp,ct_state=+new+rel+trk actions=ct(commit,zone=1,nat),output:p2
+table=1,in_port=p2,tcp,ct_state=+new+rel+trk actions=ct(commit,zone=1,nat),output:p1
+table=1,in_port=p1,tcp,ct_state=+est+trk actions=output:p2
+table=1,in_port=p2,tcp,ct_state=+est+trk actions=output:p1
+";
+
+/// Python's client of FTP, through a translation, in both modes. Needs python3.
+#[test]
+fn files_pass_in_both_modes_of_ftp() {
+    let hosts = Hosts::new();
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let config = CONFIG.split("[[port]]\nnumber = 5").next().unwrap();
+    std::fs::write(file("br0.toml"), config).unwrap();
+    std::fs::write(file("vlan.rules"), FTP).unwrap();
+    std::fs::write(file("server.py"), include_str!("ftp/server.py")).unwrap();
+    std::fs::write(file("client.py"), include_str!("ftp/client.py")).unwrap();
+    let program = hosts.host.enter(|| Program::start_json(&file("br0.toml")));
+    program.wait_for("ready");
+    hosts.add_neighbor("e2", "10.0.10.88", "e1");
+    let python = |name: &str| {
+        let mut command = Command::new("python3");
+        command
+            .arg(file(name))
+            .arg("10.0.10.2")
+            .stdout(Stdio::piped());
+        command
+    };
+    let mut server = hosts.right.enter(|| python("server.py").spawn().unwrap());
+    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "listening");
+    let stranger: SocketAddr = "10.0.10.88:5555".parse().unwrap();
+    let refused = hosts
+        .right
+        .enter(|| TcpStream::connect_timeout(&stranger, Duration::from_millis(300)));
+    assert!(refused.is_err(), "it was not announced");
+    let client = hosts.left.enter(|| python("client.py").status().unwrap());
+    assert!(client.success(), "{client}");
+    for _ in 0..6 {
+        assert_eq!(lines.next().unwrap().unwrap(), "10.0.10.88");
+    }
+    server.kill().unwrap();
+    server.wait().unwrap();
     assert_eq!(program.end(Signal::INT).status, Some(0));
 }
 

@@ -23,6 +23,17 @@ pub(crate) struct Rules {
     pub(crate) choices: Choices,
     /// Whether addresses are translated.
     pub(crate) translates: bool,
+    /// Zones, and the most connections of each.
+    pub(crate) limits: Vec<(u16, u32)>,
+}
+
+impl Rules {
+    /// Whether a zone is full, by what a switch tells of its limits.
+    pub(crate) fn is_reached(&self, told: &str) -> bool {
+        let mut limits = self.limits.iter();
+        limits
+            .any(|(zone, limit)| told.contains(&format!("zone={zone},limit={limit},count={limit}")))
+    }
 }
 
 /// Forwards, and sends what is known of the connection in the Ethernet addresses of copies.
@@ -125,10 +136,20 @@ pub(crate) fn random_rules(random: &mut Pcg64Mcg) -> Rules {
             family.add_established(random);
         }
     }
+    // Drawn apart, so that the packets of a sequence do not depend on it.
+    let mut apart = random.clone();
+    let mut limits = Vec::new();
+    for zone in [zone, zone + 1] {
+        // What ends by `force` counts in Open vSwitch until it is collected.
+        if !text.contains("force") && apart.random_ratio(1, 4) {
+            limits.push((zone, apart.random_range(1..6)));
+        }
+    }
     Rules {
         text,
         choices,
         translates,
+        limits,
     }
 }
 

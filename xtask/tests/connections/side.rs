@@ -30,6 +30,8 @@ pub(crate) struct Side {
     switch: DummySwitch,
     folder: tempfile::TempDir,
     seen: Vec<[Seen; 2]>,
+    /// The zones that have limits.
+    limited: Vec<u16>,
 }
 
 /// Frames that left, by port, without what the switch chose.
@@ -48,6 +50,7 @@ impl Side {
             switch,
             folder,
             seen: Vec::new(),
+            limited: Vec::new(),
         }
     }
 
@@ -64,6 +67,31 @@ impl Side {
             .call("dpctl/flush-conntrack", &[])
             .expect("it forgets");
         self.seen.clear();
+        // Open vSwitch counts what comes after a limit is set, so they are set while there is none.
+        for zone in std::mem::take(&mut self.limited) {
+            let zone = format!("zone={zone}");
+            let deleted = self.switch.call("dpctl/ct-del-limits", &[&zone]);
+            deleted.expect("it deletes a limit");
+        }
+        for (zone, limit) in &rules.limits {
+            let limit = format!("zone={zone},limit={limit}");
+            let set = self.switch.call("dpctl/ct-set-limits", &[&limit]);
+            set.expect("it sets a limit");
+            self.limited.push(*zone);
+        }
+    }
+
+    /// How many connections each limited zone has.
+    pub(crate) fn limits(&mut self) -> String {
+        let zones = self.limited.iter().map(u16::to_string);
+        let zones = format!("zone={}", zones.collect::<Vec<_>>().join(","));
+        match self.limited.is_empty() {
+            true => String::new(),
+            false => {
+                let told = self.switch.call("dpctl/ct-get-limits", &[&zones]);
+                told.expect("it tells its limits")
+            }
+        }
     }
 
     /// The frame of a message, as this side's ends know each other.

@@ -182,6 +182,9 @@ impl Subject for Alone {
     ) -> usize {
         let tracker = self.connections.tracker();
         let mut count = 0;
+        // As a datapath does with a burst.
+        let zone = self.looks.zone;
+        tracker.prefetch(frames.iter().map(|frame| (&frame[..], &self.headers, zone)));
         for frame in frames {
             let mut bytes = *frame;
             let mut ask = |request, previous| {

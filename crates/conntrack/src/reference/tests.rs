@@ -47,6 +47,10 @@ enum Step {
     },
     Limit(u16, u32),
     Flush(u16),
+    /// Ends the connection of what left or came in before.
+    FlushTuple {
+        back: usize,
+    },
 }
 
 /// What a packet looks like.
@@ -204,6 +208,7 @@ fn request(is_ipv6: bool) -> BoxedStrategy<TrackRequest> {
                 alg,
                 timeout_policy: 0,
                 rule,
+                bucket: rule / 2,
                 place: 0,
             },
         )
@@ -234,6 +239,7 @@ fn step(is_ipv6: bool) -> BoxedStrategy<Step> {
         2 => announce(),
         1 => (0..2_u16, 0..6_u32).prop_map(|(zone, limit)| Step::Limit(zone, limit)),
         1 => (0..8_u16).prop_map(Step::Flush),
+        1 => (0..4_usize).prop_map(|back| Step::FlushTuple { back }),
     ]
     .boxed()
 }
@@ -365,6 +371,13 @@ impl Pair {
                 self.stage.tracker.flush(FlushFilter::Zone(zone));
                 self.twin.flush_zone(zone);
             }
+            Step::FlushTuple { back } => {
+                if let Some(tuple) = self.back(back).and_then(|frame| readable(frame)) {
+                    let now = self.stage.now;
+                    let is_ended = self.stage.tracker.flush_tuple(&tuple, now);
+                    prop_assert_eq!(is_ended, self.twin.flush_tuple(&tuple, now));
+                }
+            }
         }
         prop_assert_eq!(self.stage.entries(), self.twin.entries(self.stage.now));
         self.stage.tracker.assert_whole();
@@ -427,6 +440,8 @@ impl Pair {
             if self.collects {
                 tracker.expire(now, usize::MAX);
             }
+            let ahead = (&fast[..], &headers, request.zone);
+            tracker.prefetch(std::iter::once(ahead));
             let answer = tracker.track(&mut fast, &headers, request, previous, now, random);
             let expected = self.twin.track(&mut slow, request, previous, now, random);
             prop_assert_eq!(answer, expected, "{:?}", request);
@@ -487,7 +502,7 @@ proptest! {
 fn the_stories_reach_all_kinds_of_answers() {
     let mut runner = TestRunner::deterministic();
     let mut answers = BTreeSet::new();
-    for _ in 0..100 {
+    for _ in 0..500 {
         let (is_ipv6, steps) = story().new_tree(&mut runner).expect("a story").current();
         let mut pair = Pair::new(Config::default(), is_ipv6, false);
         for step in steps {

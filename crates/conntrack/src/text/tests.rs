@@ -44,6 +44,7 @@ fn entry(
         alg: None,
         status: Status(0),
         rule: 7,
+        bucket: 8,
     }
 }
 

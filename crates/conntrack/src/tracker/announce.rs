@@ -60,7 +60,7 @@ pub(super) struct Control {
 }
 
 /// What is written into the packet.
-#[derive(Default)]
+#[derive(PartialEq, Eq, Default)]
 pub(super) struct Writing {
     /// Its TCP header; empty if it stays.
     header: Vec<u8>,
@@ -131,7 +131,7 @@ impl Tracker {
         &self,
         ask: &Ask<'_>,
         found: &Found<'_>,
-    ) -> Result<Option<Control>, Event> {
+    ) -> Result<Option<Box<Control>>, Event> {
         let connection = found.connection();
         // Invariant 4.
         let is_due = match connection.is_translated() {
@@ -145,22 +145,29 @@ impl Tracker {
     }
 
     /// Takes the step of a packet that has just committed its connection.
-    pub(super) fn control_first(&self, ask: &Ask<'_>, tuple: &Tuple) -> Result<Writing, Event> {
+    pub(super) fn control_first(
+        &self,
+        ask: &Ask<'_>,
+        tuple: &Tuple,
+    ) -> Result<Option<Box<Writing>>, Event> {
         let Some(mut found) = self.find_original(*tuple, ask.now) else {
-            return Ok(Writing::default());
+            return Ok(None);
         };
         let connection = found.connection();
         let planned = match connection.alg {
             Some(alg) => plan(alg, ask, connection, Direction::Original)?,
             None => None,
         };
-        Ok(planned.map_or_else(Writing::default, |control| {
-            self.keep(ask, &mut found, control)
-        }))
+        Ok(planned.and_then(|control| self.keep(ask, &mut found, *control)))
     }
 
     /// Keeps what was planned, now that the packet is valid; returns what is written into it.
-    pub(super) fn keep(&self, ask: &Ask<'_>, found: &mut Found<'_>, control: Control) -> Writing {
+    pub(super) fn keep(
+        &self,
+        ask: &Ask<'_>,
+        found: &mut Found<'_>,
+        control: Control,
+    ) -> Option<Box<Writing>> {
         let (connection, _) = found
             .shard
             .get_mut(found.slot)
@@ -179,12 +186,13 @@ impl Tracker {
                 source: expected.new_source(),
                 destination: expected.new_destination(),
                 mark: connection.mark,
-                label: connection.label,
+                label: connection.label(),
             };
             // The lock is held meanwhile, so that the connection does not end in between.
             self.add_expectation(expectation, ask.now);
         }
-        control.writing
+        let is_written = control.writing != Writing::default();
+        is_written.then(|| Box::new(control.writing))
     }
 
     pub(super) fn find_original(&self, original: Tuple, now: Instant) -> Option<Found<'_>> {
@@ -215,7 +223,7 @@ fn plan(
     ask: &Ask<'_>,
     connection: &Connection,
     direction: Direction,
-) -> Result<Option<Control>, Event> {
+) -> Result<Option<Box<Control>>, Event> {
     if ask.reading.is_error() {
         return Ok(None);
     }
@@ -249,7 +257,7 @@ fn plan(
         let shift = control.shift.get_or_insert_default();
         control.writing = plan_writing(ask, segment, shift, direction.is_reply(), rewritten)?;
     }
-    Ok(Some(control))
+    Ok(Some(Box::new(control)))
 }
 
 /// Plans what is written into a segment, and remembers its rewriting in `shift`.

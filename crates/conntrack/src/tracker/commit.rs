@@ -1,13 +1,12 @@
 //! New connections: what a packet of none is told, and how one enters the table.
 
-use std::sync::MutexGuard;
-
 use thalweg_packet::Instant;
 
-use super::{Answer, Ask, Located, Tracker, Writing, show};
+use super::{Answer, Ask, Located, Tracker, show};
 use crate::connection::{Connection, Progress};
 use crate::counters::Event;
 use crate::expectation::Expectation;
+use crate::sync::MutexGuard;
 use crate::table::{Reference, Shard};
 use crate::tuple::protocol;
 use crate::{Alg, CtState, TrackRequest, Tracked, TranslationKind, Tuple, nat};
@@ -52,7 +51,7 @@ impl Tracker {
         let mut answer = Answer {
             tracked,
             leaving: None,
-            writing: Writing::default(),
+            writing: None,
         };
         if ask.request.is_commit {
             let taken = self.commit(ask, tuple, stale, expectation.as_ref(), &mut answer);
@@ -326,8 +325,9 @@ fn begin(
     let mut connection = Connection {
         tuples: [*tuple, tuple.reversed()],
         parent: expectation.map(|expectation| Box::new(expectation.parent)),
-        label: expectation.map_or(0, |expectation| expectation.label),
+        label: [0; 2],
         rule: request.rule,
+        bucket: request.bucket,
         // `insert` sets the time, where it has the policies.
         deadline: ask.now,
         mark: expectation.map_or(0, |expectation| expectation.mark),
@@ -340,6 +340,7 @@ fn begin(
         shift: None,
         has_reply: false,
     };
+    connection.set_label(expectation.map_or(0, |expectation| expectation.label));
     connection.write(request);
     connection
 }

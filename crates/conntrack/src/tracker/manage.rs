@@ -50,7 +50,7 @@ impl FlushFilter {
             FlushFilter::All => true,
             FlushFilter::Zone(zone) => connection.tuples[0].zone == *zone,
             FlushFilter::Mark(bits) => connection.mark & bits.mask == bits.value & bits.mask,
-            FlushFilter::Label(bits) => connection.label & bits.mask == bits.value & bits.mask,
+            FlushFilter::Label(bits) => connection.label() & bits.mask == bits.value & bits.mask,
             FlushFilter::Rule(rule) => connection.rule == *rule,
         }
     }
@@ -112,18 +112,19 @@ impl Tracker {
         (count, next)
     }
 
-    /// Ends the connections that one of `rules` committed, in at most `budget` slots from a place
-    /// on; returns their number.
+    /// Ends the connections that a rule or a bucket of `gone` committed, in at most `budget` slots
+    /// from a place on; returns their number.
     pub fn end_orphans(
         &self,
-        rules: &BTreeSet<u64>,
+        gone: &BTreeSet<u64>,
         cursor: Cursor,
         budget: usize,
     ) -> (usize, Option<Cursor>) {
         let mut count = 0;
         let next = self.walk(cursor, budget, Event::Orphaned, |shard, slot| {
             let connection = shard.get(slot)?;
-            rules.get(&connection.rule)?;
+            let owners = [connection.rule, connection.bucket];
+            owners.iter().find(|owner| gone.contains(owner))?;
             count += 1;
             shard.remove(slot, |tuple| self.key(tuple))
         });

@@ -10,6 +10,8 @@ use crate::{Bits, Expectation, ZoneLimit, protocol};
 
 mod control;
 mod limits;
+#[cfg(thalweg_model)]
+mod model;
 mod sessions;
 mod translation;
 
@@ -175,6 +177,71 @@ fn tcp_opens_and_closes() {
     );
     open(&stage, &commit(0), 77, 99);
     assert_eq!(stage.tracker.connection_count(), 1);
+}
+
+/// Both peers send a SYN before they see the other's (RFC 9293, section 3.5).
+#[test]
+fn peers_that_open_at_the_same_time_are_established() {
+    let (client, server) = (u32::MAX, 7_000);
+    let stage = Stage::new();
+    let syn = from_client(TcpFlags::SYN, (client, 0), 0);
+    assert_eq!(text(stage.send(&syn, &commit(0)).state), "new|trk");
+    let other = from_server(TcpFlags::SYN, (server, 0), 0);
+    assert_eq!(state(&stage, &other), "new|trk", "as in Open vSwitch");
+    let (client_next, server_next) = (client.wrapping_add(1), server + 1);
+    let answer = from_client(SYN_ACK, (client, server_next), 0);
+    assert_eq!(state(&stage, &answer), "est|trk");
+    let answer = from_server(SYN_ACK, (server, client_next), 0);
+    assert_eq!(state(&stage, &answer), "est|rpl|trk");
+    let established = (TcpState::Established, TcpState::Established, 86_400);
+    assert_eq!(tcp_states(&stage), established);
+    let data = from_client(TcpFlags::ACK, (client_next, server_next), 500);
+    assert_eq!(state(&stage, &data), "est|trk");
+    let data = from_server(TcpFlags::ACK, (server_next, client_next + 500), 500);
+    assert_eq!(state(&stage, &data), "est|rpl|trk");
+    let far = from_server(TcpFlags::ACK, (server_next + 100_000, client_next), 1);
+    assert_eq!(state(&stage, &far), "inv|trk");
+}
+
+/// A blind reset (RFC 5961, section 3): no number but the next expected one, or one beside it,
+/// ends a connection, from either end, with an acknowledgment or without.
+#[test]
+fn resets_that_guess_a_number_end_nothing() {
+    let stage = Stage::new();
+    let (client, server) = (u32::MAX - 500, 5_000);
+    open(&stage, &commit(0), client, server);
+    let (client_next, server_next) = (client + 1, server + 1);
+    let data = from_client(TcpFlags::ACK, (client_next, server_next), 1_000);
+    assert_eq!(state(&stage, &data), "est|trk");
+    let client_next = client_next.wrapping_add(1_000);
+    let before = stage.entries();
+    // In the window and outside of it, by steps smaller than any window.
+    let guesses = (0..1_000_000)
+        .map(|step: u32| step.wrapping_mul(4_294))
+        .chain([
+            client_next.wrapping_add(2),
+            client_next.wrapping_sub(2),
+            client_next.wrapping_add(4_000),
+        ]);
+    let mut refused = 0;
+    for guess in guesses.step_by(50) {
+        let is_near = |next: u32| guess.wrapping_sub(next).wrapping_add(1) <= 2;
+        if is_near(client_next) || is_near(server_next) {
+            continue;
+        }
+        for frame in [
+            from_client(TcpFlags::RST, (guess, 0), 0),
+            from_server(TcpFlags(0x14), (guess, client_next), 0),
+        ] {
+            assert_eq!(state(&stage, &frame), "inv|trk", "{guess}");
+            refused += 1;
+        }
+    }
+    assert_eq!(stage.entries(), before, "invariant 6");
+    assert_eq!(stage.tracker.counters().out_of_window, refused);
+    let reset = from_server(TcpFlags::RST, (server_next, 0), 0);
+    assert_eq!(state(&stage, &reset), "est|rpl|trk");
+    assert_eq!(tcp_states(&stage).0, TcpState::TimeWait);
 }
 
 #[test]

@@ -83,7 +83,16 @@ impl<O: Observer> Walk<'_, O> {
         }
         self.begin_step(kind);
         self.tell(Sight::Bucket(&group.buckets[bucket]));
-        self.on_copy(action_set::of_list(actions), table, Nested::Bucket)
+        let number = match self.pipeline.config.names_committing_rules {
+            true => self
+                .pipeline
+                .number_of_bucket(group.id, bucket, self.version),
+            false => None,
+        };
+        let outer = std::mem::replace(&mut self.bucket, number.unwrap_or(0));
+        let next = self.on_copy(action_set::of_list(actions), table, Nested::Bucket);
+        self.bucket = outer;
+        next
     }
 
     /// Draws one of the live buckets.

@@ -55,6 +55,7 @@ impl<O: Observer> Walk<'_, O> {
             alg: tracking.alg,
             timeout_policy: 0,
             rule: rule.unwrap_or(0),
+            bucket: self.bucket,
             // Numbered when all that follows is known.
             place: 0,
         })));

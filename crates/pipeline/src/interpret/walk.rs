@@ -127,6 +127,8 @@ pub(super) struct Walk<'a, O = Unobserved> {
     pub(super) action_set: Vec<Action>,
     pub(super) stack: Stack,
     pub(super) author: Author,
+    /// The number of the innermost bucket that led here within the bridge; 0 for none.
+    pub(super) bucket: u64,
     /// Whether headers were exposed that the key does not have.
     pub(super) is_reparse_needed: bool,
     /// Whether a VLAN tag was pushed above two others; the key has then lost the lowest.
@@ -229,6 +231,7 @@ impl<'a, O: Observer> Walk<'a, O> {
             action_set: Vec::new(),
             stack: Stack::default(),
             author: Author::None,
+            bucket: 0,
             is_reparse_needed: false,
             is_tag_hidden: false,
             set_owner: None,
@@ -875,10 +878,13 @@ impl<'a, O: Observer> Walk<'a, O> {
         let next = match kind {
             Nested::Bridge(port) => {
                 self.is_in_action_set = false;
+                let outer = std::mem::take(&mut self.bucket);
                 let found = self.enter_bridge(port, table);
                 author = self.author;
                 self.set_owner = Some((table, author));
-                self.execute_found(found)
+                let next = self.execute_found(found);
+                self.bucket = outer;
+                next
             }
             Nested::Clone | Nested::Branch => {
                 self.set_owner = Some((table, author));

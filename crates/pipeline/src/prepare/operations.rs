@@ -17,6 +17,7 @@ use crate::limits::TableLimit;
 use crate::mac::MacMove;
 use crate::mirror::Mirrors;
 use crate::miss::Misses;
+use crate::numbered::NumberedGroup;
 use crate::pipeline::{Counters, End, Pipeline, Rule};
 use crate::reclaim::Touched;
 use crate::vlan::PortVlans;
@@ -411,7 +412,10 @@ impl Pipeline {
 
     fn set_group(&mut self, index: usize, group: &Group) -> Result<(), ChangeError> {
         check::group(self, index, group)?;
-        self.record_group(group.id, Some(Arc::new(group.clone())));
+        let former = self.groups.get(&group.id);
+        let former = former.and_then(|history| history.at(self.open_version()));
+        let known = NumberedGroup::new(group, former.cloned().as_ref(), &mut self.last_bucket);
+        self.record_group(group.id, Some(known));
         let counters = self.group_counters.get(&group.id);
         let before = counters.map(|counters| counters.buckets.len());
         // Workers may still count for the former group until it is reclaimed.
@@ -433,7 +437,7 @@ impl Pipeline {
         }
     }
 
-    fn record_group(&mut self, id: GroupId, state: Option<Arc<Group>>) {
+    fn record_group(&mut self, id: GroupId, state: Option<NumberedGroup>) {
         let open = self.open_version();
         self.groups.entry(id).or_default().record(open, state);
         self.touch(Touched::Group(id));

@@ -1,8 +1,10 @@
 //! Scenarios of full tables, time-outs, flushes and dumps.
 
+use std::net::Ipv4Addr;
+
 use super::*;
 use crate::tests::{commit_nat, nat, packet};
-use crate::{Alg, Timeout, TimeoutPolicy, TranslationKind};
+use crate::{Alg, Endpoint, Timeout, TimeoutPolicy, TranslationKind};
 
 fn from(port: u16) -> Vec<u8> {
     udp("10.0.0.1", port, "10.0.0.2", 80)
@@ -62,6 +64,49 @@ fn a_full_table_refuses_or_ends_the_oldest_without_reply() {
     assert_eq!(ports(&stage), [1, 3, 4], "all have replies");
     let counters = stage.tracker.counters();
     assert_eq!((counters.evicted, counters.table_full), (1, 1));
+}
+
+/// A scan fills what room there is, and ends itself; those who talk go on.
+#[test]
+fn a_scan_of_a_million_tuples_ends_no_connection_with_a_reply() {
+    const TALKING: u16 = 1_000;
+    const SCANNED: u32 = 1_000_000;
+    let stage = Stage::with(Config {
+        max_connections: 4_096,
+        ..Config::default()
+    });
+    for port in 1..=TALKING {
+        stage.send(&from(port), &commit(0));
+        stage.send(&to(port), &commit(0));
+    }
+    let scanner = tuple("10.9.9.9", 1, "10.0.0.2", 1);
+    let mut frame = packet(&scanner).build();
+    let headers = Headers::parse(&frame).expect("a frame");
+    for target in 0..SCANNED {
+        // The destination of IPv4 and both sums: the tracker sees what a scanner sends.
+        let next = Tuple {
+            destination: Endpoint {
+                address: Ipv4Addr::from(0x0b00_0000 + target / 60_000).to_ipv6_mapped(),
+                port: 1 + (target % 60_000) as u16,
+            },
+            ..scanner
+        };
+        let (request, previous) = (commit(0), Previous::default());
+        frame.copy_from_slice(&packet(&next).build());
+        let tracked = stage
+            .tracker
+            .track(&mut frame, &headers, &request, previous, stage.now, 0);
+        assert!(tracked.state.has(CtState::NEW));
+        assert!(stage.tracker.connection_count() <= 4_096);
+    }
+    for port in 1..=TALKING {
+        assert_eq!(state(&stage, &from(port)), "est|trk", "{port}");
+    }
+    let counters = stage.tracker.counters();
+    let scanned = u64::from(SCANNED);
+    assert_eq!(counters.committed, scanned + u64::from(TALKING));
+    assert_eq!(counters.evicted, scanned + u64::from(TALKING) - 4_096);
+    stage.tracker.assert_whole();
 }
 
 #[test]

@@ -9,8 +9,8 @@ use crate::nat;
 use crate::tests::{address, commit_nat, echo_tuple, nat, packet};
 use crate::{Alg, Endpoint, Selection, TranslationKind, Tuple};
 
-const SOURCE: TranslationKind = TranslationKind::Source;
-const DESTINATION: TranslationKind = TranslationKind::Destination;
+pub(super) const SOURCE: TranslationKind = TranslationKind::Source;
+pub(super) const DESTINATION: TranslationKind = TranslationKind::Destination;
 
 /// Sends a packet, and returns its state and the tuple with which it left.
 fn pass(stage: &Stage, mut frame: Vec<u8>, request: &TrackRequest) -> (String, Tuple) {
@@ -436,7 +436,7 @@ fn threads_that_fight_leave_a_whole_table() {
     std::thread::scope(|scope| {
         for thread in 0..4_u64 {
             let stage = &stage;
-            scope.spawn(move || fight(stage, thread));
+            scope.spawn(move || fight(stage, thread, 2_000));
         }
     });
     stage.tracker.assert_whole();
@@ -448,13 +448,13 @@ fn threads_that_fight_leave_a_whole_table() {
 }
 
 /// One thread's packets: a sequence from a seed.
-fn fight(stage: &Stage, seed: u64) {
+pub(super) fn fight(stage: &Stage, seed: u64, turns: u64) {
     let mut random = seed;
     let mut below = |end: u64| {
         random = crate::hash::step(random);
         random % end
     };
-    for turn in 0..2_000 {
+    for turn in 0..turns {
         let (a, b) = (below(4), below(4));
         let end = |number| format!("10.0.0.{number}");
         let ends = tuple(&end(a), 1_024 + below(3) as u16, &end(b), 80);
