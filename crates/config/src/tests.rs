@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use thalweg_conntrack::Timeout;
-use thalweg_control::openflow::{FailMode, ListenAddress, Remote, Version};
+use thalweg_control::openflow::{FailMode, ListenAddress, Version};
 use thalweg_switch::OpenFlowTable;
 
 use super::*;
