@@ -19,7 +19,7 @@ use super::value::{Masked, ones};
 use crate::matching::Match;
 
 /// Attributes without a field here, which any Open vSwitch flow may have.
-const FIELDLESS: [&str; 2] = ["skb_priority", "packet_type"];
+const FIELDLESS: [&str; 1] = ["skb_priority"];
 
 const ADVICE: &str = "a datapath flow is made of attributes, as in in_port(1),eth_type(0x0800)";
 
@@ -80,6 +80,7 @@ impl<'a> Reader<'a> {
                 let (value, mask) = (value & ones(8), mask & ones(8));
                 self.add(pair.key, f::CT_STATE, Masked { value, mask })
             }
+            "packet_type" if value.contains('=') => self.packet_type(pair),
             key if FIELDLESS.contains(&key) => match is_zero(value) {
                 true => Ok(()),
                 false => Err(line.unsupported(key, key)),
@@ -88,6 +89,31 @@ impl<'a> Reader<'a> {
                 Some(members) => self.members(value, members),
                 None => self.nameless(key, key, value),
             },
+        }
+    }
+
+    /// Reads `packet_type(ns=1,id=0x894f)`; that of Ethernet is a matter of course.
+    fn packet_type(&mut self, pair: Pair<'a>) -> Parsed<()> {
+        let mut kind = 0_u32;
+        let mut pairs = self.line.pairs(pair.value);
+        while let Some(part) = pairs.next()? {
+            let number = u32::from(self.line.integer::<u16>(part.value)?);
+            match part.key {
+                "ns" => kind |= number << 16,
+                "id" => kind |= number,
+                _ => {
+                    let what = "part of `packet_type`";
+                    return Err(self.line.unknown(part.key, what, ADVICE));
+                }
+            }
+        }
+        let bits = Masked {
+            value: kind.into(),
+            mask: ones(32),
+        };
+        match kind {
+            0 => Ok(()),
+            _ => self.add(pair.key, f::PACKET_TYPE, bits),
         }
     }
 

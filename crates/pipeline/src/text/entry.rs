@@ -151,7 +151,7 @@ fn named(line: &Line<'_>, name: &Name, text: &str) -> Parsed<Masked> {
         Format::TcpFlags => line.tcp_flags(text),
         Format::CtState => line.ct_state(text),
         Format::TunFlags => line.tun_flags(text),
-        Format::PacketType => Ok(Masked {
+        Format::PacketType if text.starts_with('(') => Ok(Masked {
             value: line.packet_type(text)?.into(),
             mask: ones(32),
         }),

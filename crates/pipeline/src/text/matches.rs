@@ -315,9 +315,12 @@ impl Line<'_> {
                 mask: ones(width),
             },
             Format::VlanVid => self.vlan_vid(text)?,
-            Format::PacketType => Masked {
-                value: self.packet_type(text)?.into(),
-                mask: ones(32),
+            Format::PacketType => match self.packet_type(text)? {
+                kind @ (0 | 0x1_0000..=0x1_ffff) => Masked {
+                    value: kind.into(),
+                    mask: ones(32),
+                },
+                _ => return Err(self.value(text, "a packet's type: (0,0) or (1,ETHERTYPE)")),
             },
             Format::Decimal | Format::Hexadecimal | Format::DlVlan => {
                 self.masked_number(text, width)?
@@ -336,21 +339,19 @@ impl Line<'_> {
         Ok(bits)
     }
 
-    /// Reads a packet's type: `(0,0)` for Ethernet, or namespace 1 and an EtherType.
+    /// Reads a packet's type: a namespace and a number in it.
     pub(super) fn packet_type(&self, text: &str) -> Parsed<u32> {
         let inside = text
             .strip_prefix('(')
             .and_then(|rest| rest.strip_suffix(')'));
-        let parts = inside.and_then(|inside| inside.split_once(','));
-        let Some((namespace, kind)) = parts else {
+        let Some((namespace, kind)) = inside.and_then(|inside| inside.split_once(',')) else {
             return Err(self.value(text, "a packet's type: (NAMESPACE,TYPE)"));
         };
-        let number = |part: &str| super::value::number(part.trim());
-        match (number(namespace), number(kind)) {
-            (Some(0), Some(0)) => Ok(0),
-            (Some(1), Some(kind)) if kind <= 0xffff => Ok(1 << 16 | kind as u32),
-            _ => Err(self.value(text, "a packet's type: (0,0) or (1,ETHERTYPE)")),
-        }
+        let (namespace, kind) = (
+            self.integer::<u16>(namespace.trim())?,
+            self.integer::<u16>(kind.trim())?,
+        );
+        Ok(u32::from(namespace) << 16 | u32::from(kind))
     }
 
     /// Reads an id with bit 12, which says that there is a tag.

@@ -132,7 +132,7 @@ pub(super) fn conditions(
             condition(out, &term, ports)?;
         }
     }
-    match matching.term(f::PACKET_TYPE).filter(|term| term.value != 0) {
+    match matching.term(f::PACKET_TYPE) {
         Some(term) => condition(out, &term, ports)?,
         None => out.push_str(after_recirculation),
     }
@@ -245,7 +245,11 @@ fn condition(out: &mut String, term: &Term, ports: PortSpelling<'_>) -> fmt::Res
         Format::Ipv6 => ipv6(out, value, mask)?,
         Format::TcpFlags => tcp_flags(out, value, mask)?,
         Format::CtState => ct_state(out, value, mask)?,
-        Format::PacketType => write!(out, "({},{:#x})", value >> 16, value & 0xffff)?,
+        Format::PacketType if is_whole => {
+            write!(out, "({},", value >> 16)?;
+            hexadecimal(out, value & 0xffff)?;
+            out.push(')');
+        }
         Format::TunFlags => out.push_str(if value & 1 == 1 { "+oam" } else { "-oam" }),
         Format::Port if is_whole => port(out, value, ports)?,
         Format::SetOutput if is_whole => set_output(out, value, ports)?,

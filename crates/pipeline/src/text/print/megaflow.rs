@@ -45,7 +45,13 @@ pub fn print_megaflow_with_ports(
 /// The conditions to print, and the shape of the packets.
 fn shown(layout: &Layout, key: &[u64], mask: &[u64]) -> (Match, Shape) {
     let all = Match::from_words(layout, key, mask);
-    let shape = Shape::of(&all);
+    // Of entries, only the EtherType says which headers there are.
+    let mut shape = Shape::default();
+    for term in all.terms() {
+        if term.field != f::PACKET_TYPE {
+            shape.learn(term.field, term.value);
+        }
+    }
     let mut shown = Match::default();
     for term in all.terms() {
         let source = layout
