@@ -711,8 +711,9 @@ fn ports_that_come_and_go_leave_memory_as_it_was() {
         daemon.vsctl(&words.join(" -- "));
         for number in present.iter().step_by(16) {
             // A station of its own, so that entries do not add up to what caches have room for.
+            let source = format!("50:54:00:00:01:{number:02x}");
             let packet = format!(
-                "netdev-dummy/receive p{number} in_port({number}),eth(src=50:54:00:00:01:{number:02x},\
+                "netdev-dummy/receive p{number} in_port({number}),eth(src={source},\
                  dst=ff:ff:ff:ff:ff:ff),eth_type(0x1234)"
             );
             daemon.ok("ovs-appctl", &packet);
