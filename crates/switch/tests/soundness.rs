@@ -425,13 +425,10 @@ fn every_cached_answer_is_the_interpreters() {
         hits > checked / 4,
         "the caches were hardly used: {hits} hits of {checked}"
     );
-    assert!(
-        drops["unsupported_packet_type"] > 0 && drops["too_short"] > 0,
-        "no header was refused or too short"
-    );
     assert!(recirculations > 0, "no packet was looked up twice");
-    assert!(drops["fragment"] > 0, "no fragment was dropped");
-    assert!(drops["meter"] > 0, "no meter dropped a packet");
+    for reason in ["fragment", "meter", "unsupported_packet_type", "too_short"] {
+        assert!(drops[reason] > 0, "no packet was dropped for {reason}");
+    }
     assert!(
         candidates > 100 && falses > 0,
         "the first layer was not used"

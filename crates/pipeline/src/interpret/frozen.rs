@@ -311,7 +311,8 @@ impl<O: Observer> Walk<'_, O> {
         let layout = self.pipeline.layout();
         let written = layout.used().iter().copied().filter(|field| {
             let is_receipt = matches!(layout.descriptor(*field).source, Source::Intrinsic(_));
-            // The packet carries its options and its type; other values are repeated for traces that go on.
+            // The packet carries its options and its type; other values are repeated for traces
+            // that go on.
             let is_receipt = is_receipt && !matches!(*field, f::TUN_OPTIONS | f::PACKET_TYPE);
             let is_repeated = is_receipt && *field != f::RECIRC_ID && !is_tracked(*field);
             is_repeated && !self.state.is_original(*field)

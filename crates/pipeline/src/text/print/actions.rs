@@ -116,6 +116,7 @@ fn encap(out: Out<'_, '_>, encap: &Encap) -> fmt::Result {
     }
 }
 
+// One match: each action has its spelling.
 fn action(out: Out<'_, '_>, action: &Action, context: Context<'_>) -> fmt::Result {
     match action {
         Action::Output(target) => output(out, target, context),

@@ -195,20 +195,7 @@ impl Reader {
                 let learning = learning::learning(asked, self.shape.as_ref())?;
                 Action::Learn(Box::new(learning))
             }
-            Of::FinTimeout { idle_s, hard_s } => {
-                if self
-                    .shape
-                    .as_ref()
-                    .is_some_and(|shape| !shape.has(Needs::Tcp))
-                {
-                    let what = "fin_timeout needs a match on TCP";
-                    return Err(refuse(ErrorCode::OFPBAC_MATCH_INCONSISTENT, what));
-                }
-                Action::FinTimeout {
-                    idle_s: *idle_s,
-                    hard_s: *hard_s,
-                }
-            }
+            Of::FinTimeout { idle_s, hard_s } => self.fin_timeout(*idle_s, *hard_s)?,
             Of::CheckPacketLarger {
                 length,
                 destination,
@@ -238,6 +225,15 @@ impl Reader {
             Of::Exit => Action::Exit,
             other => return simple_write(other).map(Some),
         }))
+    }
+
+    fn fin_timeout(&self, idle_s: u16, hard_s: u16) -> Result<Action, Refusal> {
+        let shape = self.shape.as_ref();
+        if shape.is_some_and(|shape| !shape.has(Needs::Tcp)) {
+            let what = "fin_timeout needs a match on TCP";
+            return Err(refuse(ErrorCode::OFPBAC_MATCH_INCONSISTENT, what));
+        }
+        Ok(Action::FinTimeout { idle_s, hard_s })
     }
 
     fn set_field(
