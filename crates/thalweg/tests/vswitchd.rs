@@ -487,10 +487,14 @@ fn rules_and_features_are_shown_as_open_vswitch_shows_them() {
         "n_packets=1, n_bytes=14, in_port=1,actions=resubmit(,1)",
         "n_packets=0, n_bytes=0, priority=1,actions=drop",
         "table_id=1, n_packets=0, n_bytes=0, priority=7,tcp,tp_dst=80,actions=output:2",
+        "table_id=254, n_packets=0, n_bytes=0, priority=2,recirc_id=0,actions=drop",
+        "table_id=254, n_packets=0, n_bytes=0, priority=0,reg0=0x1,actions=controller(reason=)",
+        "table_id=254, n_packets=0, n_bytes=0, priority=0,reg0=0x2,actions=drop",
+        "table_id=254, n_packets=0, n_bytes=0, priority=0,reg0=0x3,actions=drop",
     ];
     assert_eq!(lines, expected);
     let offloaded = daemon.ok("ovs-appctl", "bridge/dump-flows --offload-stats br0");
-    assert_eq!(offloaded.matches("n_offload_packets=0, ").count(), 3);
+    assert_eq!(offloaded.matches("n_offload_packets=0, ").count(), 7);
     for (words, error) in [
         ("bridge/dump-flows nowhere", "Unknown bridge"),
         ("dpif/show-dp-features nowhere", "no such bridge"),

@@ -1,9 +1,11 @@
 //! Commands about the rules of bridges.
 
 use std::fmt::Write;
+use std::time::Duration;
 
+use thalweg_packet::Instant;
 use thalweg_pipeline::text::{PortSpelling, print_actions, print_match};
-use thalweg_pipeline::{Pipeline, RuleId};
+use thalweg_pipeline::{Counters, Pipeline, RuleId};
 
 use super::Entry;
 use crate::daemon::Daemon;
@@ -17,7 +19,7 @@ pub(super) const COMMANDS: &[Entry] = &[(
 /// The priority that is not told.
 const USUAL_PRIORITY: u16 = 0x8000;
 
-/// Shows all rules of a bridge. Thalweg has none that `ovs-ofctl` does not show.
+/// Shows all rules of a bridge, and behind them those of table 254.
 fn dump(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
     let (options, name) = match arguments {
         [options @ .., name] => (options, name),
@@ -45,21 +47,36 @@ fn dump(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
         if number != 0 {
             let _ = write!(text, "table_id={number}, ");
         }
-        let age = (now - rule.created_at).as_secs();
-        let counters = rule.counters;
-        // Writing to a string does not fail.
-        let _ = write!(
-            text,
-            "duration={age}s, n_packets={}, n_bytes={}, ",
-            counters.packets, counters.bytes
-        );
-        if !options.is_empty() {
-            text += "n_offload_packets=0, n_offload_bytes=0, ";
-        }
+        text += &age_and_counts(now - rule.created_at, rule.counters, !options.is_empty());
         text += &rule_text(&pipeline, id);
         text.push('\n');
     }
+    let unmatched = pipeline.unmatched(bridge);
+    // The entries that Open vSwitch hides; what they count here: `switch/src/openflow/hidden.rs`.
+    for (counters, entry) in [
+        (Counters::default(), "priority=2,recirc_id=0,actions=drop"),
+        (
+            unmatched.to_controller,
+            "priority=0,reg0=0x1,actions=controller(reason=)",
+        ),
+        (unmatched.dropped, "priority=0,reg0=0x2,actions=drop"),
+        (unmatched.fragments, "priority=0,reg0=0x3,actions=drop"),
+    ] {
+        let counts = age_and_counts(now - Instant::ZERO, counters, !options.is_empty());
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "table_id=254, {counts}{entry}");
+    }
     Ok(text)
+}
+
+/// How long an entry exists and what it has counted; `has_offload` adds what no hardware did.
+fn age_and_counts(age: Duration, counters: Counters, has_offload: bool) -> String {
+    let offloaded = match has_offload {
+        true => "n_offload_packets=0, n_offload_bytes=0, ",
+        false => "",
+    };
+    let (age, Counters { packets, bytes }) = (age.as_secs(), counters);
+    format!("duration={age}s, n_packets={packets}, n_bytes={bytes}, {offloaded}")
 }
 
 /// What a rule matches and does.
