@@ -57,13 +57,13 @@ pub struct UpcallReport {
     pub has_failed: bool,
 }
 
-/// Whether packets are dropped for this reason because a walk met a bound.
+/// Whether packets are dropped for this reason because a walk met a bound of work. A stack that
+/// is too deep is not told, as in Open vSwitch.
 pub(crate) fn is_failure(reason: DropReason) -> bool {
     matches!(
         reason,
         DropReason::TooManyLookups
             | DropReason::RecursionTooDeep
-            | DropReason::StackTooDeep
             | DropReason::TooMuchWork
             | DropReason::TooManyEffects
     )
