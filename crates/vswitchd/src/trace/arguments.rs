@@ -216,7 +216,8 @@ fn read_datapath_flow(names: &dyn TraceNames, text: &str) -> Result<TracedFlow, 
     };
     let mut flow = TracedFlow::default();
     let rest = take_given(text, &mut flow);
-    let read = FlowReader::new(&ports).read(&rest)?;
+    // What a dump shows can be given back: its masks do not matter.
+    let read = FlowReader::new(&ports).with_masks().read(&rest)?;
     flow.key = read.key;
     flow.tag_types = read.tag_types;
     if read.mask.get(f::IN_PORT) == 0 {
