@@ -37,7 +37,6 @@ mod subject;
 use std::time::{Duration, Instant as Wall};
 
 use anyhow::Result;
-use clap::ValueEnum;
 use indicatif::ProgressBar;
 use serde::Serialize;
 use thalweg_command::console::Console;
@@ -48,7 +47,7 @@ use thalweg_command::workload::DEFAULT_SEED;
 use self::client::Client;
 use self::subject::{Subject, Thalweg, Traffic};
 use super::spread::Spread;
-use crate::private_switch::{PrivateSwitch, SwitchProgram};
+use crate::private_switch::{MeasuredSwitch, PrivateSwitch, SwitchProgram};
 
 /// The command's arguments.
 #[derive(clap::Args, Debug)]
@@ -86,9 +85,9 @@ pub struct Arguments {
     /// Switches to measure
     #[arg(
         long, value_name = "NAME,...", value_delimiter = ',', value_enum,
-        default_values_t = [Kind::Thalweg, Kind::OpenVSwitch]
+        default_values_t = [MeasuredSwitch::Thalweg, MeasuredSwitch::OpenVSwitch]
     )]
-    switch: Vec<Kind>,
+    switch: Vec<MeasuredSwitch>,
     /// Number of samples
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = number::<usize>(1..=1_000))]
     samples: usize,
@@ -97,25 +96,15 @@ pub struct Arguments {
     seed: u64,
 }
 
-/// A switch that can be measured.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Kind {
-    /// This program's
-    Thalweg,
-    /// Open vSwitch from the system's packages
-    #[value(name = "open-vswitch")]
-    OpenVSwitch,
-}
-
-impl Kind {
-    fn start(self, arguments: &Arguments) -> Result<Subject> {
-        Ok(match self {
-            Kind::Thalweg => Subject::Thalweg(Box::new(Thalweg::start(arguments.rules(), None)?)),
-            Kind::OpenVSwitch => {
-                Subject::OpenVSwitch(PrivateSwitch::start(SwitchProgram::open_vswitch())?)
-            }
-        })
-    }
+fn start(switch: MeasuredSwitch, arguments: &Arguments) -> Result<Subject> {
+    Ok(match switch {
+        MeasuredSwitch::Thalweg => {
+            Subject::Thalweg(Box::new(Thalweg::start(arguments.rules(), None)?))
+        }
+        MeasuredSwitch::OpenVSwitch => {
+            Subject::OpenVSwitch(PrivateSwitch::start(SwitchProgram::open_vswitch())?)
+        }
+    })
 }
 
 impl Arguments {
@@ -165,13 +154,8 @@ struct Report {
 /// # Errors
 /// If a switch cannot be started, or refuses or forgets what the client asked for.
 pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
-    let mut kinds = Vec::new();
-    for kind in &arguments.switch {
-        if !kinds.contains(kind) {
-            kinds.push(*kind);
-        }
-    }
-    let with_traffic = arguments.cached > 0 && kinds.contains(&Kind::Thalweg);
+    let kinds = MeasuredSwitch::each_once(&arguments.switch);
+    let with_traffic = arguments.cached > 0 && kinds.contains(&MeasuredSwitch::Thalweg);
     let passes = kinds.len() + usize::from(with_traffic);
     let steps = passes * (arguments.samples + arguments.dumps().len());
     let progress = console.progress(steps as u64);
@@ -183,13 +167,13 @@ pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     };
     let mut open_vswitch = None;
     for kind in &kinds {
-        let subject = kind.start(arguments)?;
+        let subject = start(*kind, arguments)?;
         if let Subject::OpenVSwitch(peer) = &subject {
             open_vswitch = Some(peer.version()?);
         }
         bench.read(&subject)?;
     }
-    let subjects = kinds.iter().map(|kind| kind.start(arguments));
+    let subjects = kinds.iter().map(|kind| start(*kind, arguments));
     bench.change(&subjects.collect::<Result<Vec<_>>>()?)?;
     if with_traffic {
         let traffic = Traffic::new(arguments.cached, arguments.seed)?;

@@ -21,7 +21,6 @@ mod database;
 use std::time::{Duration, Instant as Wall};
 
 use anyhow::Result;
-use clap::ValueEnum;
 use serde::Serialize;
 use thalweg_command::console::Console;
 use thalweg_command::number::number;
@@ -29,7 +28,7 @@ use thalweg_command::report::{Table, format_count};
 
 use self::database::Database;
 use super::spread::Spread;
-use crate::private_switch::{PrivateSwitch, SwitchProgram};
+use crate::private_switch::{MeasuredSwitch, PrivateSwitch, SwitchProgram};
 
 /// Until then both have written statistics, which they do every five seconds.
 const REST: Duration = Duration::from_secs(6);
@@ -46,38 +45,19 @@ pub struct Arguments {
     /// Switches to measure
     #[arg(
         long, value_name = "NAME,...", value_delimiter = ',', value_enum,
-        default_values_t = [Kind::Thalweg, Kind::OpenVSwitch]
+        default_values_t = [MeasuredSwitch::Thalweg, MeasuredSwitch::OpenVSwitch]
     )]
-    switch: Vec<Kind>,
+    switch: Vec<MeasuredSwitch>,
     /// Number of samples
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = number::<usize>(1..=1_000))]
     samples: usize,
 }
 
-/// A switch that can be measured.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Kind {
-    /// This program's daemon
-    Thalweg,
-    /// Open vSwitch from the system's packages
-    #[value(name = "open-vswitch")]
-    OpenVSwitch,
-}
-
-impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Kind::Thalweg => "Thalweg",
-            Kind::OpenVSwitch => "Open vSwitch",
-        }
-    }
-
-    fn start(self) -> Result<PrivateSwitch> {
-        PrivateSwitch::start(match self {
-            Kind::Thalweg => SwitchProgram::thalweg()?,
-            Kind::OpenVSwitch => SwitchProgram::open_vswitch(),
-        })
-    }
+fn start(switch: MeasuredSwitch) -> Result<PrivateSwitch> {
+    PrivateSwitch::start(match switch {
+        MeasuredSwitch::Thalweg => SwitchProgram::thalweg()?,
+        MeasuredSwitch::OpenVSwitch => SwitchProgram::open_vswitch(),
+    })
 }
 
 /// What is measured, with its unit.
@@ -116,12 +96,7 @@ struct Report {
 /// # Errors
 /// If a switch cannot be started, or its database refuses.
 pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
-    let mut kinds = Vec::new();
-    for kind in &arguments.switch {
-        if !kinds.contains(kind) {
-            kinds.push(*kind);
-        }
-    }
+    let kinds = MeasuredSwitch::each_once(&arguments.switch);
     let steps = arguments.ports.len() * arguments.samples * kinds.len();
     let progress = console.progress(steps as u64);
     let mut rows = Vec::new();
@@ -130,8 +105,8 @@ pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         let mut samples: Vec<[Vec<f64>; 6]> = kinds.iter().map(|_| Default::default()).collect();
         for _ in 0..arguments.samples {
             for (kind, samples) in kinds.iter().zip(&mut samples) {
-                let switch = kind.start()?;
-                if *kind == Kind::OpenVSwitch {
+                let switch = start(*kind)?;
+                if *kind == MeasuredSwitch::OpenVSwitch {
                     open_vswitch = Some(switch.version()?);
                 }
                 let sample = measure(&switch, *ports)?;

@@ -12,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant as Wall};
 
 use anyhow::{Context, Result, bail, ensure};
+use clap::ValueEnum;
 
 use crate::memory::{all_processor_ns_of, processor_ns_of, resident_bytes_of};
 
@@ -21,6 +22,37 @@ const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 const START_MAX: Duration = Duration::from_secs(20);
 const PACKAGE: &str = "is the package openvswitch-switch there? Without it, give \
                        `--switch thalweg`";
+
+/// A switch that can be measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum MeasuredSwitch {
+    /// This program's
+    Thalweg,
+    /// Open vSwitch from the system's packages
+    #[value(name = "open-vswitch")]
+    OpenVSwitch,
+}
+
+impl MeasuredSwitch {
+    /// Its name in rows.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            MeasuredSwitch::Thalweg => "Thalweg",
+            MeasuredSwitch::OpenVSwitch => "Open vSwitch",
+        }
+    }
+
+    /// Those that were asked for, each once.
+    pub(crate) fn each_once(asked: &[MeasuredSwitch]) -> Vec<MeasuredSwitch> {
+        let mut switches = Vec::new();
+        for switch in asked {
+            if !switches.contains(switch) {
+                switches.push(*switch);
+            }
+        }
+        switches
+    }
+}
 
 /// The program of a switch, and what comes before its arguments.
 #[derive(Clone, Debug)]

@@ -78,7 +78,7 @@ pub(crate) fn unreadable(path: &Path, error: &Error) -> anyhow::Error {
 fn unreadable_or(path: &Path, error: &Error, otherwise: &str) -> anyhow::Error {
     let advice = match error.kind() {
         ErrorKind::InvalidData => otherwise,
-        ErrorKind::PermissionDenied => "make it readable, or run as somebody who may read it",
+        ErrorKind::PermissionDenied => "make it readable, or run as a user who may read it",
         ErrorKind::IsADirectory => "name a file in it",
         _ => "check the path",
     };

@@ -33,7 +33,7 @@ fn advice(error: &std::io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::InvalidData => "give a configuration, which is TOML in UTF-8",
         ErrorKind::FileTooLarge => "give a shorter file",
-        ErrorKind::PermissionDenied => "make it readable, or run as somebody who may read it",
+        ErrorKind::PermissionDenied => "make it readable, or run as a user who may read it",
         _ => "check the path",
     }
 }

@@ -1,9 +1,10 @@
 //! Headers put in front of packets and taken off: the bytes that leave, and what rules see.
 
+mod loaded;
+
 use thalweg_packet::wire::{MacAddress, PacketBuilder};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
-use thalweg_pipeline::text::parse_rules;
-use thalweg_pipeline::{Change, Config, Operation, Outbox, Pipeline, PortState, forward};
+use thalweg_pipeline::{Outbox, forward};
 
 fn frame() -> Vec<u8> {
     let [one, two] = [1, 2].map(|last| MacAddress([2, 0, 0, 0, 0, last]));
@@ -15,17 +16,7 @@ fn frame() -> Vec<u8> {
 
 /// What becomes of a frame: the port and the bytes of each that leaves, and the reasons of drops.
 fn outcome(rules: &str, frame: &[u8]) -> (Vec<(u32, Vec<u8>)>, Vec<&'static str>) {
-    let mut pipeline = Pipeline::new(Config::default());
-    let state = PortState {
-        is_up: true,
-        floods: true,
-        peer: None,
-    };
-    let ports = (1..=4).map(|port| Operation::SetPort(PortId(port), state));
-    let rules = parse_rules("rules", rules).expect("right rules");
-    let operations = ports.chain(rules.into_change().operations).collect();
-    let applied = pipeline.apply(&Change { operations }, Instant::ZERO);
-    applied.expect("the rules can be loaded");
+    let pipeline = loaded::pipeline(rules);
     let mut packet = Packet::from_bytes(frame);
     packet.set_received(PortId(1), Instant::ZERO);
     let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));

@@ -1,25 +1,13 @@
 //! Values of tunnels: what rules match, write and remove, and what leaves with a packet.
 
+mod loaded;
+
+use loaded::pipeline;
 use thalweg_packet::{
     Instant, Packet, PacketPool, PortId, TunnelPart, TunnelValues, standard as f,
 };
-use thalweg_pipeline::text::{parse_flow, parse_match, parse_rules};
-use thalweg_pipeline::{Change, Config, Operation, Outbox, Pipeline, PortState, forward};
-
-fn pipeline(rules: &str) -> Pipeline {
-    let mut pipeline = Pipeline::new(Config::default());
-    let state = PortState {
-        is_up: true,
-        floods: true,
-        peer: None,
-    };
-    let ports = (1..=4).map(|port| Operation::SetPort(PortId(port), state));
-    let rules = parse_rules("rules", rules).expect("right rules");
-    let operations = ports.chain(rules.into_change().operations).collect();
-    let applied = pipeline.apply(&Change { operations }, Instant::ZERO);
-    applied.expect("the rules can be loaded");
-    pipeline
-}
+use thalweg_pipeline::text::{parse_flow, parse_match};
+use thalweg_pipeline::{Outbox, Pipeline, forward};
 
 /// The ports that a packet leaves by, with the values of its tunnel there.
 fn sent(pipeline: &Pipeline, tunnel: Option<TunnelValues>) -> Vec<(u32, Option<TunnelValues>)> {

@@ -5,13 +5,14 @@
 //!   port 2, worker 1:  the answers; out at port 1 only if they are replies of a connection
 //! ```
 
+mod memory_ports;
+
 use std::time::Duration;
 
-use thalweg_io::{MemoryHandle, MemoryPort};
-use thalweg_packet::PortId;
+use thalweg_io::MemoryHandle;
 use thalweg_packet::wire::{MacAddress, PacketBuilder, TcpFlags};
 use thalweg_pipeline::text::parse_rules;
-use thalweg_switch::{Switch, SwitchConfig, SwitchPort};
+use thalweg_switch::{Switch, SwitchConfig};
 
 /// A reply that is not known as one reaches port 3, as does what is invalid.
 const RULES: &str = "table=0,in_port=1,tcp,actions=ct(table=1NAT)
@@ -53,13 +54,7 @@ impl Bench {
             workers: 2,
             ..SwitchConfig::default()
         };
-        let (ports, handles) = (1..=3)
-            .map(|number| {
-                let (port, handle) = MemoryPort::new(PortId(number), 64);
-                (SwitchPort::new(PortId(number), Box::new(port)), handle)
-            })
-            .unzip();
-        let mut switch = Switch::start(config, ports).expect("it starts");
+        let (mut switch, handles) = memory_ports::start(config);
         let rules = parse_rules("rules", rules).expect("they are right");
         switch.apply(&rules.into_change()).expect("they fit");
         Bench { switch, handles }

@@ -1,12 +1,14 @@
 //! Meters as controllers ask for them, on a switch with two workers.
 
+mod memory_ports;
+
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use thalweg_control::openflow::target::{Change as Asked, Event, Target, Transaction};
-use thalweg_io::{MemoryHandle, MemoryPort};
+use thalweg_io::MemoryHandle;
 use thalweg_openflow::action::{Action, Instructions};
 use thalweg_openflow::message::flow::{FlowCommand, FlowFlags, FlowMod, FlowStatsRequest, removed};
 use thalweg_openflow::message::group::ANY_GROUP;
@@ -18,9 +20,8 @@ use thalweg_openflow::message::packet::PacketOut;
 use thalweg_openflow::message::port::PortNumber;
 use thalweg_openflow::message::{Reply, Request};
 use thalweg_openflow::{ErrorCode, Match, Version};
-use thalweg_packet::PortId;
 use thalweg_pipeline::BridgeId;
-use thalweg_switch::{OpenFlowIdentity, OpenFlowPlane, Switch, SwitchConfig, SwitchPort};
+use thalweg_switch::{OpenFlowIdentity, OpenFlowPlane, SwitchConfig};
 
 const V13: Version = Version::V13;
 
@@ -38,13 +39,7 @@ impl Bench {
             workers: 2,
             ..SwitchConfig::default()
         };
-        let (ports, handles) = (1..=3)
-            .map(|number| {
-                let (port, handle) = MemoryPort::new(PortId(number), 64);
-                (SwitchPort::new(PortId(number), Box::new(port)), handle)
-            })
-            .unzip();
-        let mut switch = Switch::start(config, ports).expect("it starts");
+        let (mut switch, handles) = memory_ports::start(config);
         switch.clock().stop();
         let plane = switch.open_flow(BridgeId(0), OpenFlowIdentity::new(1, "one"));
         let (stop, stopped) = mpsc::channel();

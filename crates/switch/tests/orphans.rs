@@ -1,13 +1,14 @@
 //! Connections that end with the rule or the bucket that committed them.
 
+mod memory_ports;
+
 use std::time::Duration;
 
-use thalweg_io::{MemoryHandle, MemoryPort};
-use thalweg_packet::PortId;
+use thalweg_io::MemoryHandle;
 use thalweg_packet::wire::{MacAddress, PacketBuilder};
 use thalweg_pipeline::text::parse_rules;
 use thalweg_pipeline::{BridgeId, Change, Operation, Selector, TableId};
-use thalweg_switch::{Switch, SwitchConfig, SwitchPort, TrackingConfig};
+use thalweg_switch::{Switch, SwitchConfig, TrackingConfig};
 
 /// Each port's packets are committed in a zone of its own, by a group also.
 const RULES: &str = "in_port=1,udp,actions=ct(commit,zone=1),output:3
@@ -38,13 +39,7 @@ impl Bench {
             },
             ..SwitchConfig::default()
         };
-        let (ports, handles) = (1..=3)
-            .map(|number| {
-                let (port, handle) = MemoryPort::new(PortId(number), 64);
-                (SwitchPort::new(PortId(number), Box::new(port)), handle)
-            })
-            .unzip();
-        let switch = Switch::start(config, ports).expect("it starts");
+        let (switch, handles) = memory_ports::start(config);
         switch.clock().stop();
         Bench {
             switch,

@@ -322,6 +322,17 @@ fn three_hosts_two_vlans_and_a_change_in_the_middle() {
     check_copy(&file("copy.pcap"), &report);
 }
 
+/// Starts the switch with these rules, without the capture of copies.
+fn start_with(hosts: &Hosts, folder: &Path, rules: &str) -> Program {
+    let config = CONFIG.split("[[port]]\nnumber = 5").next().unwrap();
+    std::fs::write(folder.join("br0.toml"), config).unwrap();
+    std::fs::write(folder.join("vlan.rules"), rules).unwrap();
+    let path = folder.join("br0.toml");
+    let program = hosts.host.enter(|| Program::start_json(&path));
+    program.wait_for("ready");
+    program
+}
+
 /// Both ends of the connection are translated: the left host asks for 10.0.10.99, and the right
 /// host sees 10.0.10.88.
 const TRANSLATING: &str = "
@@ -340,12 +351,7 @@ table=12,ct_state=+est+rpl+trk,ip actions=output:p1
 fn connections_of_the_kernel_are_translated_at_both_ends() {
     let hosts = Hosts::new();
     let folder = tempfile::tempdir().unwrap();
-    let file = |name: &str| folder.path().join(name);
-    let config = CONFIG.split("[[port]]\nnumber = 5").next().unwrap();
-    std::fs::write(file("br0.toml"), config).unwrap();
-    std::fs::write(file("vlan.rules"), TRANSLATING).unwrap();
-    let program = hosts.host.enter(|| Program::start_json(&file("br0.toml")));
-    program.wait_for("ready");
+    let program = start_with(&hosts, folder.path(), TRANSLATING);
     hosts.add_neighbor("e1", "10.0.10.99", "e2");
     hosts.add_neighbor("e2", "10.0.10.88", "e1");
     for _ in 0..3 {
@@ -379,13 +385,9 @@ fn files_pass_in_both_modes_of_ftp() {
     let hosts = Hosts::new();
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
-    let config = CONFIG.split("[[port]]\nnumber = 5").next().unwrap();
-    std::fs::write(file("br0.toml"), config).unwrap();
-    std::fs::write(file("vlan.rules"), FTP).unwrap();
     std::fs::write(file("server.py"), include_str!("ftp/server.py")).unwrap();
     std::fs::write(file("client.py"), include_str!("ftp/client.py")).unwrap();
-    let program = hosts.host.enter(|| Program::start_json(&file("br0.toml")));
-    program.wait_for("ready");
+    let program = start_with(&hosts, folder.path(), FTP);
     hosts.add_neighbor("e2", "10.0.10.88", "e1");
     let python = |name: &str| {
         let mut command = Command::new("python3");

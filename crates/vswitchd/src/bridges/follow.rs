@@ -301,8 +301,8 @@ impl Bridges {
         added.map_err(|error| about(&wanted.name, error))
     }
 
-    /// Opens what is behind a new port and names it; returns the port, which is to be attached,
-    /// unless it is a patch.
+    /// Opens the device of a new port and names it; returns the port to attach, or nothing for a
+    /// patch.
     fn open_port(
         &mut self,
         bridge_name: &str,
