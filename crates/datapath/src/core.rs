@@ -313,7 +313,7 @@ impl<const W: usize> Core<W> {
         self.burst = Some(burst);
     }
 
-    /// Asks for the memory of the connections that the burst's packets are going to be tracked in.
+    /// Prefetches the connections in which the burst's packets will be tracked.
     fn prefetch_connections(&self, packets: &[Packet], burst: &Burst<W>, outbox: &Outbox) {
         let Some(tracker) = outbox.connections.tracker_made() else {
             return;
@@ -489,7 +489,7 @@ impl<const W: usize> Core<W> {
                 None => {
                     self.statistics.upcalls += 1;
                     let hash = burst.hashes[index];
-                    let bytes = packet.original_len() as u32;
+                    let bytes = packet.own_len() as u32;
                     let answer = self.upcall(key, Arrival { port, hash, bytes }, now, &pipeline);
                     self.note_upcall(packet, key, &answer);
                     answer
@@ -521,7 +521,7 @@ impl<const W: usize> Core<W> {
     ) {
         let entry = self.entries.get_mut(id);
         entry.counters.packets += 1;
-        entry.counters.bytes += packet.original_len() as u64;
+        entry.counters.bytes += packet.own_len() as u64;
         entry.used_at = now;
         entry.is_recent = true;
         let drops = &mut self.statistics.drops;
@@ -545,7 +545,7 @@ impl<const W: usize> Core<W> {
             credits,
             Counters {
                 packets: 1,
-                bytes: packet.original_len() as u64,
+                bytes: packet.own_len() as u64,
             },
             now,
         );

@@ -53,25 +53,52 @@ const LAYER3_FRONT_BYTES: usize = 14;
 /// ```
 #[derive(Clone, Default)]
 pub struct Packet {
-    storage: Vec<u8>,
-    start: usize,
-    end: usize,
+    // Packets move from list to list: in few words, each of which is read as it was written.
+    storage: Box<[u8]>,
+    start: u32,
+    end: u32,
     in_port: PortId,
     cut_bytes: u32,
     received_at: Instant,
-    /// Kept for the next packet in this memory if `is_tunneled` is false.
-    tunnel: Option<Box<TunnelValues>>,
-    is_tunneled: bool,
-    is_layer3: bool,
+    /// Kept for the next packet in this memory without [`TUNNELED`].
+    tunnel: TunnelMemory,
+    flags: u64,
 }
+
+/// Room for a tunnel's values. Few packets have it; what frees it is out of the way, so that a
+/// packet is moved and dropped in registers.
+#[derive(Clone, Default)]
+struct TunnelMemory(Option<Box<TunnelValues>>);
+
+impl Drop for TunnelMemory {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(values) = self.0.take() {
+            free(values);
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn free(values: Box<TunnelValues>) {
+    drop(values);
+}
+
+/// The flag of a packet that is from a tunnel or goes into one.
+const TUNNELED: u64 = 1;
+/// The flag of a packet that begins behind Ethernet.
+const LAYER3: u64 = 2;
+
+const _: () = assert!(std::mem::size_of::<Packet>() == 56);
 
 impl Packet {
     /// An empty packet with room for `capacity_bytes` behind the usual headroom.
     pub fn with_capacity(capacity_bytes: usize) -> Self {
         Packet {
-            storage: vec![0; HEADROOM_BYTES + capacity_bytes],
-            start: HEADROOM_BYTES,
-            end: HEADROOM_BYTES,
+            storage: vec![0; place(HEADROOM_BYTES + capacity_bytes) as usize].into(),
+            start: place(HEADROOM_BYTES),
+            end: place(HEADROOM_BYTES),
             ..Packet::default()
         }
     }
@@ -89,7 +116,7 @@ impl Packet {
         let front = packet.prepend(LAYER3_FRONT_BYTES);
         front[..12].fill(0);
         front[12..].copy_from_slice(&ether_type.to_be_bytes());
-        packet.is_layer3 = true;
+        packet.flags |= LAYER3;
         packet
     }
 
@@ -97,7 +124,8 @@ impl Packet {
     /// Ethernet, what is in front of it is removed.
     pub fn strip_front(&mut self) -> u32 {
         let packet_type = self.packet_type();
-        if std::mem::take(&mut self.is_layer3) {
+        if self.is_layer3() {
+            self.flags &= !LAYER3;
             self.remove_front(LAYER3_FRONT_BYTES.min(self.len()));
         }
         packet_type
@@ -106,19 +134,19 @@ impl Packet {
     /// The packet, from its first header to its last byte.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        &self.storage[self.start..self.end]
+        &self.storage[self.start as usize..self.end as usize]
     }
 
     /// The packet's bytes, writable.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.storage[self.start..self.end]
+        &mut self.storage[self.start as usize..self.end as usize]
     }
 
     /// The packet's length in bytes.
     #[inline]
     pub fn len(&self) -> usize {
-        self.end - self.start
+        (self.end - self.start) as usize
     }
 
     /// The number of bytes missing behind the last one: a capture may hold only the front.
@@ -131,6 +159,22 @@ impl Packet {
     #[inline]
     pub fn original_len(&self) -> usize {
         self.len() + self.cut_bytes as usize
+    }
+
+    /// The bytes in front that are not the packet's (invariant 5).
+    #[inline]
+    pub fn front_len(&self) -> usize {
+        match self.is_layer3() {
+            false => 0,
+            true => LAYER3_FRONT_BYTES,
+        }
+    }
+
+    /// The length of the packet itself, with its missing bytes and without what is in front: what
+    /// is counted.
+    #[inline]
+    pub fn own_len(&self) -> usize {
+        self.original_len().saturating_sub(self.front_len())
     }
 
     /// Sets the number of bytes missing behind the last one.
@@ -167,16 +211,17 @@ impl Packet {
     /// The values of the tunnel that the packet is from or goes into, if it has any.
     #[inline]
     pub fn tunnel(&self) -> Option<&TunnelValues> {
-        match self.is_tunneled {
-            true => self.tunnel.as_deref(),
-            false => None,
+        match self.flags & TUNNELED {
+            0 => None,
+            _ => self.tunnel.0.as_deref(),
         }
     }
 
     /// The values of the packet's tunnel, to change; zeros if it had none.
     pub fn tunnel_mut(&mut self) -> &mut TunnelValues {
-        let tunnel = self.tunnel.get_or_insert_default();
-        if !std::mem::replace(&mut self.is_tunneled, true) {
+        let tunnel = self.tunnel.0.get_or_insert_default();
+        if self.flags & TUNNELED == 0 {
+            self.flags |= TUNNELED;
             tunnel.clear();
         }
         tunnel
@@ -185,20 +230,20 @@ impl Packet {
     /// Forgets the values of the packet's tunnel.
     #[inline]
     pub fn leave_tunnel(&mut self) {
-        self.is_tunneled = false;
+        self.flags &= !TUNNELED;
     }
 
     /// Whether the packet begins behind Ethernet (invariant 5).
     #[inline]
     pub fn is_layer3(&self) -> bool {
-        self.is_layer3
+        self.flags & LAYER3 != 0
     }
 
     /// The packet's type (OpenFlow 1.5.1, section 7.2.3.11): 0 for Ethernet, else namespace 1 and
     /// the EtherType.
     #[inline]
     pub fn packet_type(&self) -> u32 {
-        match self.is_layer3 {
+        match self.is_layer3() {
             false => 0,
             true => self.layer3_type(),
         }
@@ -212,20 +257,19 @@ impl Packet {
 
     /// Says whether the packet begins behind Ethernet; the caller has written the bytes in front.
     pub(crate) fn set_layer3(&mut self, is_layer3: bool) {
-        self.is_layer3 = is_layer3;
+        self.flags = self.flags & !LAYER3 | if is_layer3 { LAYER3 } else { 0 };
     }
 
     /// Replaces the packet's bytes, with full headroom in front; keeps the allocation if it fits.
     pub fn fill(&mut self, bytes: &[u8]) {
         let end = HEADROOM_BYTES + bytes.len();
         if self.storage.len() < end {
-            self.storage.resize(end, 0);
+            self.lengthen(end);
         }
         self.storage[HEADROOM_BYTES..end].copy_from_slice(bytes);
-        (self.start, self.end) = (HEADROOM_BYTES, end);
+        (self.start, self.end) = (place(HEADROOM_BYTES), place(end));
         self.cut_bytes = 0;
-        self.is_tunneled = false;
-        self.is_layer3 = false;
+        self.flags = 0;
     }
 
     /// Makes this packet a copy of `other`, bytes and origin; keeps the allocation if it fits.
@@ -233,7 +277,7 @@ impl Packet {
         self.fill(other.bytes());
         self.set_received(other.in_port, other.received_at);
         self.cut_bytes = other.cut_bytes;
-        self.is_layer3 = other.is_layer3;
+        self.set_layer3(other.is_layer3());
         if let Some(tunnel) = other.tunnel() {
             self.tunnel_mut().clone_from(tunnel);
         }
@@ -242,13 +286,12 @@ impl Packet {
     /// The whole room behind the headroom, for a receiver to write into; see [`Packet::set_len`].
     pub fn receive_area(&mut self) -> &mut [u8] {
         if self.storage.len() < HEADROOM_BYTES {
-            self.storage.resize(HEADROOM_BYTES, 0);
+            self.lengthen(HEADROOM_BYTES);
         }
-        self.start = HEADROOM_BYTES;
-        self.end = self.end.max(HEADROOM_BYTES);
+        self.start = place(HEADROOM_BYTES);
+        self.end = self.end.max(self.start);
         self.cut_bytes = 0;
-        self.is_tunneled = false;
-        self.is_layer3 = false;
+        self.flags = 0;
         &mut self.storage[HEADROOM_BYTES..]
     }
 
@@ -257,20 +300,18 @@ impl Packet {
     /// # Panics
     /// If `len_bytes` is past the allocation.
     pub fn set_len(&mut self, len_bytes: usize) {
-        assert!(
-            self.start + len_bytes <= self.storage.len(),
-            "length past the packet's allocation"
-        );
-        self.end = self.start + len_bytes;
+        let room = self.storage.len() - self.start as usize;
+        assert!(len_bytes <= room, "length past the packet's allocation");
+        self.end = self.start + len_bytes as u32;
     }
 
     /// Adds `count` bytes in front and returns them with unspecified content.
     pub fn prepend(&mut self, count: usize) -> &mut [u8] {
-        if count > self.start {
+        if count > self.start as usize {
             self.make_headroom(count);
         }
-        self.start -= count;
-        &mut self.storage[self.start..self.start + count]
+        self.start -= count as u32;
+        &mut self.storage[self.start as usize..][..count]
     }
 
     /// Removes `count` bytes from the front.
@@ -282,7 +323,7 @@ impl Packet {
             count <= self.len(),
             "removing more bytes than the packet has"
         );
-        self.start += count;
+        self.start += count as u32;
     }
 
     /// Cuts the packet to `len_bytes`, if it is longer; missing bytes count as present.
@@ -291,26 +332,40 @@ impl Packet {
         self.cut_bytes = self
             .cut_bytes
             .min(u32::try_from(missing).unwrap_or(u32::MAX));
-        self.end = self.end.min(self.start + len_bytes);
+        self.end = self.start + len_bytes.min(self.len()) as u32;
     }
 
     /// Appends bytes behind the packet (padding, a trailer).
     pub fn append(&mut self, bytes: &[u8]) {
-        let end = self.end + bytes.len();
+        let before = self.end as usize;
+        let end = before + bytes.len();
         if self.storage.len() < end {
-            self.storage.resize(end, 0);
+            self.lengthen(end);
         }
-        self.storage[self.end..end].copy_from_slice(bytes);
-        self.end = end;
+        self.storage[before..end].copy_from_slice(bytes);
+        self.end = place(end);
+    }
+
+    /// Gives the packet `len_bytes` of memory, with what it has.
+    #[cold]
+    fn lengthen(&mut self, len_bytes: usize) {
+        let mut storage = std::mem::take(&mut self.storage).into_vec();
+        storage.resize(len_bytes, 0);
+        self.storage = storage.into();
     }
 
     fn make_headroom(&mut self, count: usize) {
         let (len, start) = (self.len(), HEADROOM_BYTES.max(count));
         let mut storage = vec![0; start + len];
         storage[start..].copy_from_slice(self.bytes());
-        self.storage = storage;
-        (self.start, self.end) = (start, start + len);
+        self.storage = storage.into();
+        (self.start, self.end) = (place(start), place(start + len));
     }
+}
+
+/// A place in a packet's memory.
+fn place(at: usize) -> u32 {
+    u32::try_from(at).expect("a packet has less than 4 GiB")
 }
 
 impl PartialEq for Packet {
@@ -320,7 +375,7 @@ impl PartialEq for Packet {
             && self.in_port == other.in_port
             && self.received_at == other.received_at
             && self.tunnel() == other.tunnel()
-            && self.is_layer3 == other.is_layer3
+            && self.is_layer3() == other.is_layer3()
     }
 }
 
