@@ -163,7 +163,7 @@ impl Headers {
     }
 
     #[inline]
-    fn set_scalar(&mut self, scalar: Scalar, value: u16) {
+    pub(crate) fn set_scalar(&mut self, scalar: Scalar, value: u16) {
         self.scalars[scalar as usize] = value;
     }
 

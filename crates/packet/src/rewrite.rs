@@ -172,6 +172,7 @@ impl<'a> Rewriter<'a> {
         let bytes = self.packet.bytes_mut();
         bytes[at..at + 2].copy_from_slice(&ether_type.to_be_bytes());
         bytes[at + 2..at + 6].copy_from_slice(&entry.to_be_bytes());
+        self.headers.set_scalar(Scalar::EtherType, ether_type);
         let [first, second] = [h::MPLS_0, h::MPLS_1].map(|label| self.headers.offset(label));
         self.headers.forget_from(h::MPLS_0);
         self.headers.place(h::MPLS_2, second);
@@ -189,6 +190,7 @@ impl<'a> Rewriter<'a> {
         };
         self.remove(at + 2, 4);
         self.packet.bytes_mut()[at..at + 2].copy_from_slice(&ether_type.to_be_bytes());
+        self.headers.set_scalar(Scalar::EtherType, ether_type);
         let [second, third] = [h::MPLS_1, h::MPLS_2].map(|label| self.headers.offset(label));
         self.headers.forget_from(h::MPLS_0);
         self.headers.place(h::MPLS_0, second);
@@ -245,14 +247,15 @@ impl<'a> Rewriter<'a> {
     /// whether there was such a header, and enough behind it.
     pub fn decapsulate(&mut self, packet_type: u32) -> bool {
         let bytes = self.packet.bytes();
+        // The base header of RFC 8300 has 8 bytes, whatever its length says.
         let len = match (self.headers.offset(h::NSH), self.headers.has(h::MPLS_0)) {
-            (Some(at), _) => usize::from(bytes[at + 1] & 0x3f) * 4,
-            (None, true) => 4,
-            (None, false) => return false,
+            (Some(at), _) => Some(usize::from(bytes[at + 1] & 0x3f) * 4).filter(|len| *len >= 8),
+            (None, true) => Some(4),
+            (None, false) => None,
         };
-        if !self.packet.is_layer3() || len == 0 {
+        let Some(len) = len.filter(|_| self.packet.is_layer3()) else {
             return false;
-        }
+        };
         if packet_type == 0 {
             if bytes.len() < 14 + len + 14 {
                 return false;

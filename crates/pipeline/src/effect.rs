@@ -275,7 +275,7 @@ impl Effect {
                 limit_bytes,
                 longer,
                 others,
-            } => match packet.len() - padding_len(packet, headers) > usize::from(*limit_bytes) {
+            } => match length_of(packet, headers) > usize::from(*limit_bytes) {
                 true => longer,
                 false => others,
             },
@@ -496,7 +496,8 @@ impl Outbox {
 
     /// Whether a meter lets a packet pass; counts it if not.
     fn passes(&mut self, meter: MeterPlace, packet: &Packet) -> bool {
-        let passes = self.meters.passes(meter, packet.len(), self.now);
+        let length = packet.len().saturating_sub(packet.front_len());
+        let passes = self.meters.passes(meter, length, self.now);
         if !passes {
             self.drops.count(DropReason::Meter, 1);
         }
@@ -704,6 +705,12 @@ fn run_part(
         }
     }
     outbox.pool.put(packet);
+}
+
+/// The packet's length with Ethernet, if it has it, and without padding behind an IP packet.
+fn length_of(packet: &Packet, headers: &Headers) -> usize {
+    let padded = packet.len() - padding_len(packet, headers);
+    padded.saturating_sub(packet.front_len())
 }
 
 /// How many bytes of the packet lie behind the length that its IP header states.

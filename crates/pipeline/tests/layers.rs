@@ -45,7 +45,7 @@ fn added_headers_are_those_of_the_standards() {
     let inner = frame();
     let zeros = [0; 12];
     let label = [0, 0, 0x41, 64];
-    let cases: [(&str, Vec<u8>); 6] = [
+    let cases: [(&str, Vec<u8>); 9] = [
         (
             "encap(mpls)",
             [&zeros[..], &[0x88, 0x47, 0, 0, 1, 64], &inner].concat(),
@@ -90,6 +90,20 @@ fn added_headers_are_those_of_the_standards() {
             let header = [0x89, 0x4f, 0x0f, 0xc6, 1, 1, 0, 0, 0, 255];
             [&zeros[..], &header, &[0; 16], &inner[14..]].concat()
         }),
+        // What is behind Ethernet has the type that it was given.
+        (
+            "push_mpls:0x8847,decap()",
+            [&zeros[..], &[0x88, 0x47, 0, 0, 1, inner[22]], &inner[14..]].concat(),
+        ),
+        (
+            "push_mpls:0x8847,pop_mpls:0x1234,decap()",
+            [&zeros[..], &[0x12, 0x34], &inner[14..]].concat(),
+        ),
+        // A tag belongs to Ethernet.
+        (
+            "push_mpls:0x8847,decap(),pop_mpls:0x8100,pop_vlan",
+            [&zeros[..], &[0x81, 0x00], &inner[14..]].concat(),
+        ),
     ];
     for (actions, expected) in cases {
         assert_eq!(sent(actions, &inner), expected, "{actions}");
@@ -145,4 +159,11 @@ fn what_cannot_be_done_sends_nothing() {
     let short = [&[0; 12][..], &[0x88, 0x47, 0, 0, 1, 64], &[0; 10]].concat();
     let rules = "actions=decap(),decap(packet_type(ns=0,type=0)),2";
     assert_eq!(outcome(rules, &short), (vec![], vec!["too_short"]));
+    // A service header of an unknown type that is shorter than its base.
+    let service = [0, 1, 9, 1, 0, 0, 0, 255];
+    let short = [&[0; 12][..], &[0x89, 0x4f], &service, &[0; 30]].concat();
+    assert_eq!(
+        outcome("actions=decap(),decap(),2", &short),
+        (vec![], vec!["too_short"])
+    );
 }

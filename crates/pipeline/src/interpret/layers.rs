@@ -180,6 +180,7 @@ impl<O: Observer> Walk<'_, O> {
         for _ in 1..labels {
             self.pop_mpls(MPLS as u16);
         }
+        // Only the type counts, as in Open vSwitch.
         match asked as u16 {
             0 => self.uncover(0),
             _ => self.uncover(ETHER_TYPES | asked & 0xffff),

@@ -66,7 +66,8 @@ impl<O: Observer> Walk<'_, O> {
     }
 
     /// Makes the values of the packet's tunnel zero, and its options absent. Where no rule has
-    /// such a field, none can tell.
+    /// such a field, no rule can tell; a tunnel's port looks at the bridge that the packet came
+    /// from (`thalweg_io`).
     pub(super) fn leave_tunnel(&mut self) {
         let layout = self.pipeline.layout();
         let mut knows_tunnels = false;
@@ -201,7 +202,7 @@ impl<O: Observer> Walk<'_, O> {
     }
 
     pub(super) fn pop_vlan(&mut self) {
-        if !self.has_tag(f::VLAN_TCI) {
+        if self.is_layer3() || !self.has_tag(f::VLAN_TCI) {
             return;
         }
         if self.has_inner_tag_to_pop() {

@@ -875,16 +875,15 @@ impl<'a, O: Observer> Walk<'a, O> {
     /// Executes the list of a copy, and what remains at the copy's end.
     fn execute_nested(&mut self, actions: Actions, table: TableId, kind: Nested) -> Next {
         let mut author = self.author;
+        let outer_bucket = self.bucket;
         let next = match kind {
             Nested::Bridge(port) => {
                 self.is_in_action_set = false;
-                let outer = std::mem::take(&mut self.bucket);
+                self.bucket = 0;
                 let found = self.enter_bridge(port, table);
                 author = self.author;
                 self.set_owner = Some((table, author));
-                let next = self.execute_found(found);
-                self.bucket = outer;
-                next
+                self.execute_found(found)
             }
             Nested::Clone | Nested::Branch => {
                 self.set_owner = Some((table, author));
@@ -898,6 +897,10 @@ impl<'a, O: Observer> Walk<'a, O> {
             }
             (Nested::Bucket, Next::Freeze) => self.freeze_without_set(),
             (Nested::Bucket, _) => {}
+        }
+        if matches!(kind, Nested::Bridge(_)) {
+            // Behind what the other bridge's action set did.
+            self.bucket = outer_bucket;
         }
         next
     }

@@ -34,7 +34,7 @@ table=1,priority=65528,packet_type=(1,0x86dd),actions=push_vlan:0x8100,encap(eth
 pub(crate) fn with_layers(rules: &str) -> String {
     let lines = rules.lines().map(|line| match line.rfind(",output:") {
         Some(place) if line[place + 8..].bytes().all(|byte| byte.is_ascii_digit()) => {
-            let change = CHANGES[line.len() % (CHANGES.len() * 2) % CHANGES.len()];
+            let change = CHANGES[line.len() % CHANGES.len()];
             format!("{},{change}{}\n", &line[..place], &line[place..])
         }
         _ => format!("{line}\n"),
