@@ -4,6 +4,7 @@
 //! seconds and sizes in bytes.
 
 use std::fmt;
+use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -18,20 +19,20 @@ use crate::snapshot::{PortLabel, Snapshot};
 /// The metrics of a snapshot, as OpenMetrics text.
 ///
 /// ```
-/// let text = thalweg_metrics::exposition(&thalweg_metrics::Snapshot::default());
+/// let text = thalweg_metrics::exposition(thalweg_metrics::Snapshot::default().into());
 /// assert!(text.contains("thalweg_packets_total 0\n"));
 /// assert!(text.ends_with("# EOF\n"));
 /// ```
-pub fn exposition(snapshot: &Snapshot) -> String {
+pub fn exposition(snapshot: Arc<Snapshot>) -> String {
     let mut registry = Registry::with_prefix("thalweg");
-    registry.register_collector(Box::new(Collected(snapshot.clone())));
+    registry.register_collector(Box::new(Collected(snapshot)));
     let mut text = String::new();
     encode(&mut text, &registry).expect("a string takes all that is written");
     text
 }
 
 #[derive(Debug)]
-struct Collected(Snapshot);
+struct Collected(Arc<Snapshot>);
 
 impl Collector for Collected {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
@@ -203,7 +204,7 @@ impl Metrics<'_, '_> {
         let changes = totals.changes;
         self.count(
             "changes",
-            "Changes of rules, groups and ports",
+            "Changes of rules, groups, ports and what else the tables have",
             changes.made,
         )?;
         self.seconds(
@@ -214,7 +215,7 @@ impl Metrics<'_, '_> {
         )?;
         self.seconds(
             "longest_change_acknowledgement",
-            "The longest of these times",
+            "The longest time from the start of a change until all workers followed it",
             MetricType::Gauge,
             changes.longest.as_secs_f64(),
         )?;
@@ -249,7 +250,7 @@ impl Metrics<'_, '_> {
         self.gauge("rules", "Rules at that version", totals.rules as u64)?;
         let mut metric = self.0.encode_descriptor(
             "table_memory",
-            "Memory of the rules and their indexes",
+            "Memory of the rules and their indexes, without lists of actions",
             Some(&Unit::Bytes),
             MetricType::Gauge,
         )?;

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -54,10 +54,12 @@ pub struct MetricsServer {
 struct Asker {
     questions: mpsc::Sender<Question>,
     wake: Box<dyn Fn() + Send + Sync>,
+    /// The last text, and what it was made of.
+    last: Mutex<Option<(Arc<Snapshot>, Bytes)>>,
 }
 
 impl MetricsServer {
-    /// Starts a server and gives the desk of the switch's owner, whom `wake` wakes.
+    /// Starts a server and returns the desk; `wake` wakes the desk's owner.
     ///
     /// # Errors
     /// If the address cannot be listened on, or no thread can be started.
@@ -73,6 +75,7 @@ impl MetricsServer {
         let asker = Asker {
             questions,
             wake: Box::new(wake),
+            last: Mutex::default(),
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -110,7 +113,7 @@ impl Drop for MetricsServer {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
-            // It panics only by a mistake of ours, which it has told.
+            // A panic is a bug, and was already printed.
             let _ = thread.join();
         }
     }
@@ -162,7 +165,7 @@ async fn answer(request: &Request<Incoming>, asker: &Asker) -> Response<Full<Byt
         return refused;
     }
     match asker.ask().await {
-        Some(snapshot) => response(StatusCode::OK, OPEN_METRICS, exposition(&snapshot)),
+        Some(snapshot) => response(StatusCode::OK, OPEN_METRICS, asker.text_of(snapshot)),
         None => {
             let text = "the switch did not answer in time; ask again\n".to_owned();
             response(StatusCode::SERVICE_UNAVAILABLE, PLAIN, text)
@@ -177,10 +180,25 @@ impl Asker {
         (self.wake)();
         timeout(PATIENCE, answer).await.ok()?.ok()
     }
+
+    /// The text of a snapshot, which is made once.
+    fn text_of(&self, snapshot: Arc<Snapshot>) -> Bytes {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, text)) = last.as_ref().filter(|(of, _)| Arc::ptr_eq(of, &snapshot)) {
+            return text.clone();
+        }
+        let text = Bytes::from(exposition(snapshot.clone()));
+        *last = Some((snapshot, text.clone()));
+        text
+    }
 }
 
-fn response(status: StatusCode, kind: &'static str, text: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(text)));
+fn response(
+    status: StatusCode,
+    kind: &'static str,
+    text: impl Into<Bytes>,
+) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(text.into()));
     *response.status_mut() = status;
     let kind = hyper::header::HeaderValue::from_static(kind);
     response.headers_mut().insert(CONTENT_TYPE, kind);

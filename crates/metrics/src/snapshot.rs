@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use thalweg_packet::PortId;
 use thalweg_switch::{Switch, Totals};
 
-/// How a port is called in metrics.
+/// A port's labels.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PortLabel {
     /// Its bridge.
@@ -30,7 +30,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Counts all of a switch's; `ports` names its ports.
+    /// Takes a switch's counts; `ports` names its ports.
     pub fn take(switch: &mut Switch, ports: BTreeMap<PortId, PortLabel>) -> Snapshot {
         let totals = switch.totals();
         let tracker = switch.tracker();

@@ -19,7 +19,7 @@ fn described(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn each_metric_is_described_once() {
-    let text = exposition(&Snapshot::default());
+    let text = exposition(Snapshot::default().into());
     let types = text.lines().filter(|line| line.starts_with("# TYPE "));
     assert_eq!(types.count(), described(&text).len());
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -35,7 +35,7 @@ fn the_dashboard_names_metrics_that_exist() {
         "/../../extras/grafana/thalweg.json"
     );
     let dashboard = std::fs::read_to_string(path).expect("it is in the repository");
-    let described = described(&exposition(&Snapshot::default()));
+    let described = described(&exposition(Snapshot::default().into()));
     let mut used = BTreeSet::new();
     for (place, _) in dashboard.match_indices("thalweg_") {
         let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
@@ -57,5 +57,5 @@ fn the_page_lists_all_metrics_and_no_other() {
     let listed = cells.flat_map(|cell| cell.split(','));
     let listed = listed.map(|name| name.trim().trim_matches('`').to_owned());
     let listed: BTreeSet<String> = listed.collect();
-    assert_eq!(listed, described(&exposition(&Snapshot::default())));
+    assert_eq!(listed, described(&exposition(Snapshot::default().into())));
 }

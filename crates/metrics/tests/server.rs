@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use thalweg_metrics::{FRESH, MetricsServer, Snapshot};
 struct Owner {
     server: MetricsServer,
     taken: Arc<AtomicU64>,
-    is_over: Arc<AtomicU64>,
+    is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -25,10 +25,10 @@ impl Owner {
             let _ = wake.send(());
         });
         let (server, mut desk) = started.expect("a free port");
-        let (taken, is_over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let (taken, is_over): (Arc<AtomicU64>, Arc<AtomicBool>) = (Arc::default(), Arc::default());
         let (counted, ended) = (taken.clone(), is_over.clone());
         let thread = std::thread::spawn(move || {
-            while ended.load(Ordering::SeqCst) == 0 {
+            while !ended.load(Ordering::SeqCst) {
                 let _ = woken.recv_timeout(Duration::from_millis(20));
                 desk.serve(|| {
                     let mut snapshot = Snapshot::default();
@@ -66,7 +66,7 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        self.is_over.store(1, Ordering::SeqCst);
+        self.is_over.store(true, Ordering::SeqCst);
         if let Some(thread) = self.thread.take() {
             thread.join().expect("it does not panic");
         }
