@@ -18,7 +18,7 @@
 use std::collections::BTreeSet;
 
 use thalweg_conntrack::{Cursor, Tracker};
-use thalweg_pipeline::{Action, Delta, Pipeline};
+use thalweg_pipeline::{Action, Delta, Output, Pipeline};
 
 /// The rules and buckets that are gone, by number, whose connections may be there still.
 #[derive(Debug, Default)]
@@ -78,7 +78,8 @@ fn may_commit(action: &Action) -> bool {
 /// Whether an action of a bucket may commit a connection, or lead to a rule that does.
 fn may_lead_to_commit(action: &Action) -> bool {
     match action {
-        Action::Resubmit { .. } => true,
+        // The last two may be a resubmit, too.
+        Action::Resubmit { .. } | Action::Output(Output::Table | Output::Field(_)) => true,
         Action::Clone(list) => list.iter().any(may_lead_to_commit),
         _ => may_commit(action),
     }

@@ -211,8 +211,8 @@ pub struct Switch {
     pub(crate) plugs: Plugs,
     /// For the walks that workers leave to the control side.
     pub(crate) walker: Walker,
-    /// The work of following changes.
     pub(crate) changes: ChangeCounters,
+    /// The work of following changes.
     pub(crate) maintenance: Work,
     pub(crate) trainer: Trainer,
     /// The sources that are not finished.

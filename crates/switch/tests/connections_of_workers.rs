@@ -7,7 +7,7 @@
 
 mod memory_ports;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use thalweg_io::MemoryHandle;
 use thalweg_packet::wire::{MacAddress, PacketBuilder, TcpFlags};
@@ -25,6 +25,9 @@ table=1,priority=1,actions=output:3";
 /// Connections, and how many are between two segments at once.
 const CONNECTIONS: u16 = 2_000;
 const AT_ONCE: usize = 32;
+
+/// Longer than any packet takes.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Bench {
     switch: Switch,
@@ -68,7 +71,9 @@ impl Bench {
             }
         }
         let mut left = Vec::new();
+        let begun = Instant::now();
         while left.len() < frames.len() {
+            assert!(begun.elapsed() < PATIENCE, "a packet is lost");
             self.switch.poll(Duration::ZERO);
             let sent = self.handles[to - 1].collect();
             left.extend(sent.iter().map(|packet| packet.bytes().to_vec()));

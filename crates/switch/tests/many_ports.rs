@@ -80,7 +80,9 @@ fn batches_of_ports_are_added_whole_or_not_at_all() {
     }
     for (place, wire) in wires.iter().rev().enumerate() {
         let mut got = wire.collect();
+        let begun = std::time::Instant::now();
         while got.is_empty() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "it is lost");
             switch.poll(Duration::from_millis(1));
             got = wire.collect();
         }

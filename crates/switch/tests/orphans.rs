@@ -153,6 +153,17 @@ fn connections_end_with_their_bucket() {
     let gone = Operation::DeleteGroup(BridgeId::default().group(8));
     bench.switch.apply(&Change::one(gone)).expect("it is there");
     assert_eq!(bench.settle(), (0, 0, 50));
+    // An output to TABLE leads to a rule, too.
+    bench.add(
+        "group_id=8,type=all,bucket=bucket_id:1,actions=ct(commit,zone=1),\
+         bucket=bucket_id:2,actions=set_field:9->reg1,output:TABLE
+         in_port=1,udp,actions=group:8
+         priority=40000,reg1=9,udp,actions=ct(commit,zone=2),output:3",
+    );
+    bench.begin(1, 4);
+    assert_eq!(bench.settle(), (4, 4, 50));
+    bench.add("group_id=8,type=all,bucket=bucket_id:1,actions=ct(commit,zone=1)");
+    assert_eq!(bench.settle(), (4, 0, 54));
     bench.switch.stop();
 }
 

@@ -134,10 +134,10 @@ pub trait Target: Send {
     /// If it cannot handle them so.
     fn set_fragments(&mut self, mode: u16) -> Result<(), Refusal>;
 
-    /// Looks at a change that a bundle will make later.
+    /// Checks a change that a bundle will make later, apart from the switch's state.
     ///
     /// # Errors
-    /// If it is refused whatever the state of the switch then is.
+    /// If it is invalid in every state.
     fn check(&self, version: Version, change: &Change) -> Result<(), Refusal>;
 
     /// Does transactions, each whole or not at all. Those that wait together may take effect

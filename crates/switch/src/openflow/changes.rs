@@ -58,10 +58,10 @@ pub(super) fn make(
     results
 }
 
-/// Looks at what a change asks for, apart from any state of the switch.
+/// Checks a change apart from the switch's state.
 ///
 /// # Errors
-/// If no switch of ours does it.
+/// If it is invalid in every state.
 pub(super) fn check(numbers: Numbering, version: Version, asked: &Asked) -> Result<(), Refusal> {
     match asked {
         Asked::Flow(asked) => flow(version, asked).map(drop),

@@ -29,6 +29,7 @@ pub struct OpenFlowCounters {
 /// What outlives a bridge's plane: controllers of its next one find it.
 #[derive(Debug, Default)]
 pub(super) struct DeskMemory {
+    made_at: Instant,
     groups: BTreeMap<GroupId, Instant>,
     tables: Tables,
 }
@@ -42,6 +43,8 @@ pub(crate) struct Desk {
     /// What continuations of paused packets name.
     pub(super) run: RunId,
     pub(super) watches_flows: bool,
+    /// When the bridge got its first plane.
+    pub(super) made_at: Instant,
     /// When each group was made.
     pub(super) groups: BTreeMap<GroupId, Instant>,
     /// Names, limits and vacancy of tables.
@@ -62,6 +65,7 @@ impl Desk {
         identity: Arc<OpenFlowIdentity>,
         (numbers, run): (Numbering, RunId),
         misses: Misses,
+        made_at: Instant,
     ) -> Desk {
         Desk {
             calls,
@@ -70,6 +74,7 @@ impl Desk {
             numbers,
             run,
             watches_flows: false,
+            made_at,
             groups: BTreeMap::new(),
             tables: Tables::default(),
             misses,
@@ -82,6 +87,7 @@ impl Desk {
     /// What is known of the bridge beyond its plane.
     pub(super) fn into_memory(self) -> DeskMemory {
         DeskMemory {
+            made_at: self.made_at,
             groups: self.groups,
             tables: self.tables,
         }
@@ -89,6 +95,7 @@ impl Desk {
 
     /// Takes over what is known of the bridge from the desk before it.
     pub(super) fn take_over(&mut self, former: DeskMemory) {
+        self.made_at = former.made_at;
         self.groups = former.groups;
         self.tables = former.tables;
     }
@@ -148,6 +155,11 @@ impl Desk {
             known.insert(number, port);
         }
         (events, true)
+    }
+
+    /// Whether the plane has room for what is told of one port.
+    pub(super) fn has_room_for_port(&self) -> bool {
+        self.room() >= EVENTS_OF_PORT
     }
 
     /// How many events the plane has room for.

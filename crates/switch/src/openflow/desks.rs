@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::time::Duration;
 
 use thalweg_control::openflow::target::{Event, FlowEvent};
 use thalweg_openflow::message::flow::removed;
@@ -118,6 +119,12 @@ impl Switch {
         self.desks.get(bridge).map(|desk| desk.counters)
     }
 
+    /// How long a bridge exists, as far as OpenFlow drives it; else the age of the switch.
+    pub fn bridge_age(&self, bridge: BridgeId) -> Duration {
+        let desk = self.desks.get(bridge);
+        self.now() - desk.map_or(Instant::ZERO, |desk| desk.made_at)
+    }
+
     /// What was told to no plane, since its bridge has none while others do.
     pub fn openflow_unclaimed(&self) -> OpenFlowCounters {
         self.desks.unclaimed
@@ -129,10 +136,11 @@ impl Switch {
             return;
         }
         self.do_calls();
+        // Ports first: packets of a flood leave them no room.
+        self.tell_ports();
         let packets = self.collect_packet_ins();
         self.announce_packets(packets);
         self.tell_removals();
-        self.tell_ports();
     }
 
     /// Does waiting calls (invariant 1).
@@ -193,12 +201,17 @@ impl Switch {
     }
 
     /// Compares the ports with what was told last, if they may differ. What a plane has no room
-    /// for is told later, so that no controller misses a port.
+    /// for is told later, so that no controller misses a port that stays.
     fn tell_ports(&mut self) {
         if !std::mem::take(&mut self.desks.are_ports_stale) {
             return;
         }
         for numbers in self.desks.numberings() {
+            let desk = self.desks.get(numbers.bridge);
+            if desk.is_some_and(|desk| !desk.has_room_for_port()) {
+                self.desks.are_ports_stale = true;
+                continue;
+            }
             let now = statistics::port_descriptions(self, numbers);
             if let Some(desk) = self.desks.get_mut(numbers.bridge) {
                 let (events, is_all) = desk.note_ports(now, desk.room());

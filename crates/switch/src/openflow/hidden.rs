@@ -22,19 +22,11 @@ use crate::switch::Switch;
 const IMPLICIT_MISS: u8 = 7;
 
 /// Entries that were read before.
-pub(super) struct Entries(Vec<FlowStats>);
-
-impl Entries {
-    pub(super) fn new(mut entries: Vec<FlowStats>) -> Entries {
-        entries.reverse();
-        Entries(entries)
-    }
-}
+pub(super) struct Entries(pub(super) std::vec::IntoIter<FlowStats>);
 
 impl FlowCursor for Entries {
     fn next(&mut self, count: usize) -> Vec<FlowStats> {
-        let rest = self.0.len().saturating_sub(count.max(1));
-        self.0.drain(rest..).rev().collect()
+        self.0.by_ref().take(count.max(1)).collect()
     }
 }
 
@@ -50,10 +42,10 @@ pub(super) fn entries(
     let (selector, target) = selector(numbers, request)?;
     drop(switch.totals());
     let counted = switch.pipeline().unmatched(numbers.bridge);
-    let age = duration(switch.now() - thalweg_packet::Instant::ZERO);
+    let age = duration(switch.bridge_age(numbers.bridge));
     let none = Counters::default();
     let entries = [
-        // A later pass finds its rule elsewhere.
+        // Nothing meets it: later passes do not use this table.
         (2, f::RECIRC_ID, 0, false, none),
         (0, f::REG0, 1, true, counted.to_controller),
         (0, f::REG0, 2, false, counted.dropped),
@@ -68,8 +60,9 @@ pub(super) fn entries(
             priority,
             idle_timeout_s: 0,
             hard_timeout_s: 0,
-            idle_age_s: Some(u16::try_from(age.seconds).unwrap_or(u16::MAX)),
-            hard_age_s: Some(u16::try_from(age.seconds).unwrap_or(u16::MAX)),
+            // Not kept.
+            idle_age_s: None,
+            hard_age_s: None,
             importance: 0,
             flags: FlowFlags(0),
             cookie: 0,

@@ -14,8 +14,8 @@ use thalweg_packet::{
     Connection, FieldDescriptor, Headers, Instant, Packet, PacketPool, PortId, Scalar,
 };
 use thalweg_pipeline::{
-    Actions, Change, Continuation, Counters, Effect, Operation, Outbox, PacketInReason, Passes,
-    Pipeline, StepKind, TableId, run,
+    Action, Actions, Change, Continuation, Counters, Effect, NEXT_PROTOCOL, Operation, Outbox,
+    PacketInReason, Passes, Pipeline, StepKind, TableId, run,
 };
 
 use super::convert::matching::{option_value, port_id, port_number};
@@ -161,7 +161,12 @@ impl Prepared {
     /// # Errors
     /// If an action makes no sense, or no key has room for what the actions read.
     pub(super) fn foresight(&self, pipeline: &Pipeline) -> Result<Option<Operation>, Refusal> {
-        let operation = Operation::Foresee(self.actions());
+        let mut foreseen = self.actions().to_vec();
+        if self.packet.is_layer3() {
+            // The key must tell it from a packet with Ethernet.
+            foreseen.push(Action::Decap(NEXT_PROTOCOL));
+        }
+        let operation = Operation::Foresee(foreseen.into());
         let change = Change::one(operation.clone());
         let plan = pipeline.plan(&change);
         let plan = plan.map_err(|error| changes::refusal_of(&error))?;
@@ -188,7 +193,7 @@ impl Prepared {
 /// Checks a controller's packet and the actions that come with it.
 ///
 /// # Errors
-/// If it is no Ethernet frame, or its port or an action is one that it cannot have.
+/// If it cannot be read as a packet of its type, or its port or an action is one that it cannot have.
 pub(super) fn prepare(numbers: Numbering, asked: &PacketOut) -> Result<Prepared, Refusal> {
     if asked.buffer.is_some() {
         let what = "this switch keeps no packets";
@@ -253,7 +258,11 @@ fn packet_of(
     }
     let mut packet = match packet_type {
         0 => Packet::from_bytes(data),
-        packet_type => Packet::from_layer3(packet_type as u16, data),
+        0x1_0600..=0x1_ffff => Packet::from_layer3(packet_type as u16, data),
+        _ => {
+            let what = format!("a packet of the type {packet_type:#x} cannot be read");
+            return Err(refuse(ErrorCode::OFPBRC_BAD_PACKET, what));
+        }
     };
     packet.set_received(numbers.port(port_id(in_port)), Instant::ZERO);
     Headers::parse(packet.bytes()).map_err(|error| {
@@ -285,7 +294,7 @@ pub(super) fn send(switch: &mut Switch, prepared: Prepared) {
     let pipeline = shared.pipeline.read();
     let unread = prepared.unread_fields(&pipeline);
     let mut credits = Vec::new();
-    let bytes = prepared.packet.len() as u64;
+    let bytes = prepared.packet.own_len() as u64;
     // A packet that becomes too long on the way ends there.
     for pass in prepared.passes(&pipeline, &mut outbox).flatten() {
         for step in pass.translation.trace.steps() {

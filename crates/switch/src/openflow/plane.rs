@@ -140,6 +140,7 @@ pub(super) fn connect(
         identity.clone(),
         (numbers, run),
         misses,
+        switch.now(),
     );
     let plane = OpenFlowPlane {
         calls,
@@ -251,7 +252,7 @@ impl Target for OpenFlowPlane {
         let numbers = self.numbers;
         if request.table == TABLES {
             let entries = self.call(move |switch| hidden::entries(switch, numbers, &request))??;
-            return Ok(Box::new(hidden::Entries::new(entries)));
+            return Ok(Box::new(hidden::Entries(entries.into_iter())));
         }
         let snapshot = self.call(move |switch| cursor::snapshot(switch, numbers, &request))??;
         Ok(Box::new(Cursor::new(self.shared.clone(), snapshot)))

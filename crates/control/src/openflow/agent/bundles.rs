@@ -139,12 +139,12 @@ impl<T: Target> Agent<T> {
             let what = "a message that no bundle can have";
             refuse(ErrorCode::OFPBFC_MSG_UNSUP, what)
         })?;
-        self.target.check(version, &change)?;
         let bytes = add.message.len();
         if bytes > room {
             let what = "the bundles of the connection have no more room";
             return Err(refuse(ErrorCode::OFPBFC_MSG_TOO_MANY, what));
         }
+        self.target.check(version, &change)?;
         bundle.messages.push((add.message, change));
         bundle.bytes += bytes;
         bundle.used_at = now;

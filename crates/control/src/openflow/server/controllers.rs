@@ -99,14 +99,16 @@ impl<T: Target + 'static> Hub<T> {
 }
 
 impl<T: Target + 'static> Hub<T> {
-    /// Waits by the server's clock, which may be moved by hand.
+    /// Waits by the server's clock, which may be moved by hand; even without a pause for long
+    /// enough that other connections have their turns.
     async fn rest(&self, pause: Duration) {
         let end = self.now() + pause;
-        while self.now() < end {
-            let left = end
-                .saturating_sub(self.now())
-                .clamp(SHORTEST_REST, LONGEST_REST);
-            tokio::time::sleep(left).await;
+        loop {
+            let left = end.saturating_sub(self.now());
+            tokio::time::sleep(left.clamp(SHORTEST_REST, LONGEST_REST)).await;
+            if self.now() >= end {
+                return;
+            }
         }
     }
 

@@ -40,7 +40,7 @@ pub(in crate::openflow) fn matching(asked: &of::Match) -> Result<Match, Refusal>
     for condition in &asked.conditions {
         let Condition { field, value, mask } = condition;
         if *field == of::FieldId::PACKET_TYPE && mask.is_none() && value.number() == 0 {
-            // What no rule says otherwise.
+            // A match without a packet type means Ethernet (`Match::compile_rule`).
             continue;
         }
         let Some(pieces) = pieces(*field) else {
