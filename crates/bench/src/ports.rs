@@ -18,10 +18,12 @@
 
 mod database;
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant as Wall};
 
 use anyhow::Result;
 use serde::Serialize;
+use serde_json::Value;
 use thalweg_command::console::Console;
 use thalweg_command::number::number;
 use thalweg_command::report::{Table, format_count};
@@ -29,9 +31,6 @@ use thalweg_command::report::{Table, format_count};
 use self::database::Database;
 use super::spread::Spread;
 use crate::private_switch::{MeasuredSwitch, PrivateSwitch, SwitchProgram};
-
-/// Until then both have written statistics, which they do every five seconds.
-const REST: Duration = Duration::from_secs(6);
 
 /// The command's arguments.
 #[derive(clap::Args, Debug)]
@@ -51,6 +50,13 @@ pub struct Arguments {
     /// Number of samples
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = number::<usize>(1..=1_000))]
     samples: usize,
+    /// Time before memory is looked at, and again for the processor at rest. By default both have
+    /// then written statistics, which they do every five seconds
+    #[arg(
+        long, value_name = "MS", hide = true, default_value_t = 6_000,
+        value_parser = number::<u64>(1..=600_000)
+    )]
+    rest_ms: u64,
 }
 
 fn start(switch: MeasuredSwitch) -> Result<PrivateSwitch> {
@@ -97,19 +103,22 @@ struct Report {
 /// If a switch cannot be started, or its database refuses.
 pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let kinds = MeasuredSwitch::each_once(&arguments.switch);
-    let steps = arguments.ports.len() * arguments.samples * kinds.len();
+    let sizes: BTreeSet<u32> = arguments.ports.iter().copied().collect();
+    let rest = Duration::from_millis(arguments.rest_ms);
+    let steps = sizes.len() * arguments.samples * kinds.len();
     let progress = console.progress(steps as u64);
     let mut rows = Vec::new();
     let mut open_vswitch = None;
-    for ports in &arguments.ports {
-        let mut samples: Vec<[Vec<f64>; 6]> = kinds.iter().map(|_| Default::default()).collect();
+    for ports in sizes {
+        let mut samples: Vec<[Vec<f64>; FIGURES.len()]> =
+            kinds.iter().map(|_| Default::default()).collect();
         for _ in 0..arguments.samples {
             for (kind, samples) in kinds.iter().zip(&mut samples) {
-                let switch = start(*kind)?;
+                let mut switch = start(*kind)?;
                 if *kind == MeasuredSwitch::OpenVSwitch {
                     open_vswitch = Some(switch.version()?);
                 }
-                let sample = measure(&switch, *ports)?;
+                let sample = measure(&mut switch, ports, rest)?;
                 for (known, value) in samples.iter_mut().zip(sample) {
                     known.extend(value);
                 }
@@ -122,7 +131,7 @@ pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
                     rows.push(Row {
                         what,
                         unit,
-                        ports: *ports,
+                        ports,
                         switch: kind.name(),
                         value: Spread::of(&samples[place]),
                     });
@@ -142,26 +151,30 @@ pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
 }
 
 /// The figures of one switch, in the order of [`FIGURES`]; `None` where the system does not say.
-fn measure(switch: &PrivateSwitch, ports: u32) -> Result<[Option<f64>; 6]> {
+fn measure(
+    switch: &mut PrivateSwitch,
+    ports: u32,
+    rest: Duration,
+) -> Result<[Option<f64>; FIGURES.len()]> {
     let mut database = Database::connect(&switch.database())?;
     let names: Vec<String> = (0..ports).map(|number| format!("many{number}")).collect();
-    let spent_s = |before: Option<u64>| {
-        let (before, after) = before.zip(switch.all_processor_ns())?;
-        Some((after - before) as f64 / 1e9)
-    };
     let memory = switch.resident_bytes();
-    let (start, before) = (Wall::now(), switch.all_processor_ns());
-    database.add(&names)?;
-    let (added, adding) = (start.elapsed().as_secs_f64(), spent_s(before));
-    std::thread::sleep(REST);
+    let (added, adding) = timed(switch, |switch| {
+        let number = database.add(&names)?;
+        follow(switch, &mut database, &number)
+    })?;
+    std::thread::sleep(rest);
     let growth = memory.zip(switch.resident_bytes());
     let growth = growth.map(|(before, after)| after.saturating_sub(before) as f64);
-    let (start, before) = (Wall::now(), switch.all_processor_ns());
-    std::thread::sleep(REST);
-    let resting_ms = spent_s(before).map(|spent| spent * 1e3 / start.elapsed().as_secs_f64());
-    let (start, before) = (Wall::now(), switch.all_processor_ns());
-    database.remove_all()?;
-    let (removed, removing) = (start.elapsed().as_secs_f64(), spent_s(before));
+    let (rested, resting) = timed(switch, |_| {
+        std::thread::sleep(rest);
+        Ok(())
+    })?;
+    let resting_ms = resting.map(|spent| spent * 1e3 / rested);
+    let (removed, removing) = timed(switch, |switch| {
+        let number = database.remove_all()?;
+        follow(switch, &mut database, &number)
+    })?;
     Ok([
         Some(added),
         adding,
@@ -170,6 +183,27 @@ fn measure(switch: &PrivateSwitch, ports: u32) -> Result<[Option<f64>; 6]> {
         Some(removed),
         removing,
     ])
+}
+
+/// Does something; the seconds by the clock and those of the switch's processor.
+fn timed(
+    switch: &mut PrivateSwitch,
+    act: impl FnOnce(&mut PrivateSwitch) -> Result<()>,
+) -> Result<(f64, Option<f64>)> {
+    let (start, before) = (Wall::now(), switch.all_processor_ns());
+    act(switch)?;
+    let by_clock = start.elapsed().as_secs_f64();
+    let spent = before.zip(switch.all_processor_ns());
+    let spent = spent.map(|(before, after)| (after - before) as f64 / 1e9);
+    Ok((by_clock, spent))
+}
+
+/// Waits until the switch has followed a transaction.
+fn follow(switch: &mut PrivateSwitch, database: &mut Database, number: &Value) -> Result<()> {
+    while !database.is_followed(number)? {
+        switch.expect_alive()?;
+    }
+    Ok(())
 }
 
 /// The rows as a table.

@@ -20,8 +20,7 @@ use crate::memory::{all_processor_ns_of, processor_ns_of, resident_bytes_of};
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 /// The time that a daemon may take to open its socket.
 const START_MAX: Duration = Duration::from_secs(20);
-const PACKAGE: &str = "is the package openvswitch-switch there? Without it, give \
-                       `--switch thalweg`";
+const PACKAGE: &str = "is the package openvswitch-switch there?";
 
 /// A switch that can be measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -157,6 +156,18 @@ impl PrivateSwitch {
     /// The same with threads that have ended, to a tick of the system's clock.
     pub(crate) fn all_processor_ns(&self) -> Option<u64> {
         all_processor_ns_of(&self.process()?)
+    }
+
+    /// Makes sure that the switch has not ended.
+    ///
+    /// # Errors
+    /// If it has.
+    pub(crate) fn expect_alive(&mut self) -> Result<()> {
+        let ended = self.daemons.last_mut().map(Child::try_wait).transpose()?;
+        match ended.flatten() {
+            Some(status) => bail!("{} has ended: {status}", self.program.path.display()),
+            None => Ok(()),
+        }
     }
 
     /// The number of the switch's process.

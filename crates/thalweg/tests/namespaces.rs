@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use namespace::{Namespace, eventually};
@@ -397,10 +397,11 @@ fn files_pass_in_both_modes_of_ftp() {
             .stdout(Stdio::piped());
         command
     };
-    let mut server = hosts.right.enter(|| python("server.py").spawn().unwrap());
-    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
+    let mut server = KilledAtEnd(hosts.right.enter(|| python("server.py").spawn().unwrap()));
+    let mut lines = BufReader::new(server.0.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "listening");
-    let stranger: SocketAddr = "10.0.10.88:5555".parse().unwrap();
+    let stranger: SocketAddr = "10.0.10.1:5555".parse().unwrap();
+    let _listener = hosts.left.enter(|| TcpListener::bind(stranger).unwrap());
     let refused = hosts
         .right
         .enter(|| TcpStream::connect_timeout(&stranger, Duration::from_millis(300)));
@@ -410,9 +411,18 @@ fn files_pass_in_both_modes_of_ftp() {
     for _ in 0..6 {
         assert_eq!(lines.next().unwrap().unwrap(), "10.0.10.88");
     }
-    server.kill().unwrap();
-    server.wait().unwrap();
     assert_eq!(program.end(Signal::INT).status, Some(0));
+}
+
+/// A process that ends with the test.
+struct KilledAtEnd(Child);
+
+impl Drop for KilledAtEnd {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Plugs in a host's cable to the switch's port.
@@ -431,12 +441,7 @@ fn plug_in(hosts: &Hosts, address: &str) {
 fn an_interface_that_comes_back_is_attached_again() {
     let hosts = Hosts::new();
     let folder = tempfile::tempdir().unwrap();
-    let file = |name: &str| folder.path().join(name);
-    let config = CONFIG.split("[[port]]\nnumber = 5").next().unwrap();
-    std::fs::write(file("br0.toml"), config).unwrap();
-    std::fs::write(file("vlan.rules"), "actions=normal").unwrap();
-    let program = hosts.host.enter(|| Program::start_json(&file("br0.toml")));
-    program.wait_for("ready");
+    let program = start_with(&hosts, folder.path(), "actions=normal");
     let is_lost = |line: &str| line.contains("Z port 1 (p1): interface `p1` is gone; the port is");
     for _ in 0..3 {
         eventually("they talk", || ping(&hosts.left, "10.0.10.2"));
@@ -554,12 +559,7 @@ fn an_interface_is_one_port_of_all_switches() {
 fn stations_are_learned_and_ports_followed() {
     let hosts = Hosts::new();
     let folder = tempfile::tempdir().unwrap();
-    let file = |name: &str| folder.path().join(name);
-    let config = CONFIG.split("[[port]]\nnumber = 5").next().unwrap();
-    std::fs::write(file("br0.toml"), config).unwrap();
-    std::fs::write(file("vlan.rules"), "actions=normal").unwrap();
-    let program = hosts.host.enter(|| Program::start_json(&file("br0.toml")));
-    program.wait_for("ready");
+    let program = start_with(&hosts, folder.path(), "actions=normal");
     for address in ["10.0.10.2", "10.0.10.3"] {
         eventually(address, || ping(&hosts.left, address));
     }

@@ -7,12 +7,12 @@ use std::io::{BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::de::IoRead;
 use serde_json::{Deserializer, StreamDeserializer, Value, json};
 
-/// The longest wait for a switch.
-const PATIENCE_MS: u64 = 3_600_000;
+/// The longest wait for a switch before it is asked whether it lives.
+const PATIENCE_MS: u64 = 5_000;
 
 type Messages = StreamDeserializer<'static, IoRead<BufReader<UnixStream>>, Value>;
 
@@ -36,11 +36,11 @@ impl Database {
         })
     }
 
-    /// Adds dummy ports with these names in one transaction, and waits until the switch has them.
+    /// Adds dummy ports with these names in one transaction, and returns its number.
     ///
     /// # Errors
     /// If the database refuses.
-    pub(super) fn add(&mut self, names: &[String]) -> Result<()> {
+    pub(super) fn add(&mut self, names: &[String]) -> Result<Value> {
         let mut operations = Vec::new();
         let mut ports = Vec::new();
         for (place, name) in names.iter().enumerate() {
@@ -62,12 +62,11 @@ impl Database {
         self.configure(operations)
     }
 
-    /// Removes all ports but the bridge's own in one transaction, and waits until the switch has
-    /// done it.
+    /// Removes all ports but the bridge's own in one transaction, and returns its number.
     ///
     /// # Errors
     /// If the database refuses.
-    pub(super) fn remove_all(&mut self) -> Result<()> {
+    pub(super) fn remove_all(&mut self) -> Result<Value> {
         let own = self.transact(vec![json!({
             "op": "select", "table": "Port", "where": [["name", "==", "br0"]],
             "columns": ["_uuid"],
@@ -78,8 +77,24 @@ impl Database {
         })])
     }
 
-    /// Makes a transaction, and waits until the switch has followed it.
-    fn configure(&mut self, mut operations: Vec<Value>) -> Result<()> {
+    /// Waits for a while until the switch has followed a transaction; returns whether it has
+    /// (invariant 2).
+    ///
+    /// # Errors
+    /// If the database refuses.
+    pub(super) fn is_followed(&mut self, number: &Value) -> Result<bool> {
+        let results = self.results_of(vec![json!({
+            "op": "wait", "table": "Open_vSwitch", "where": [], "columns": ["cur_cfg"],
+            "until": "==", "rows": [{"cur_cfg": number}], "timeout": PATIENCE_MS,
+        })])?;
+        match results.pointer("/0/error").and_then(Value::as_str) {
+            Some("timed out") => Ok(false),
+            _ => accepted(results).map(|_| true),
+        }
+    }
+
+    /// Makes a transaction, and returns its number.
+    fn configure(&mut self, mut operations: Vec<Value>) -> Result<Value> {
         operations.push(json!({
             "op": "mutate", "table": "Open_vSwitch", "where": [],
             "mutations": [["next_cfg", "+=", 1]],
@@ -90,16 +105,17 @@ impl Database {
         let told = self.transact(operations)?;
         let told = told.as_array().and_then(|results| results.last());
         let number = told.and_then(|last| last.pointer("/rows/0/next_cfg"));
-        let number = number.context("the database does not tell next_cfg")?;
-        // Invariant 2.
-        self.transact(vec![json!({
-            "op": "wait", "table": "Open_vSwitch", "where": [], "columns": ["cur_cfg"],
-            "until": "==", "rows": [{"cur_cfg": number}], "timeout": PATIENCE_MS,
-        })])?;
-        Ok(())
+        number
+            .cloned()
+            .context("the database does not tell next_cfg")
     }
 
     fn transact(&mut self, operations: Vec<Value>) -> Result<Value> {
+        accepted(self.results_of(operations)?)
+    }
+
+    /// The results of a transaction, which may be errors.
+    fn results_of(&mut self, operations: Vec<Value>) -> Result<Value> {
         let mut parameters = vec![json!("Open_vSwitch")];
         parameters.extend(operations);
         self.send(&json!({"method": "transact", "params": parameters, "id": 1}))?;
@@ -111,12 +127,8 @@ impl Database {
                 self.socket.write_all(reply.to_string().as_bytes())?;
                 continue;
             }
-            let results = message["result"].as_array();
-            let mut results = results.into_iter().flatten();
-            let refused = results.find(|result| result.get("error").is_some());
-            if let Some(refused) = refused {
-                bail!("the database refuses: {refused}");
-            }
+            let error = &message["error"];
+            ensure!(error.is_null(), "the database refuses: {error}");
             return Ok(message["result"].clone());
         }
         bail!("the database has ended the connection");
@@ -125,4 +137,14 @@ impl Database {
     fn send(&mut self, message: &Value) -> Result<()> {
         Ok(self.socket.write_all(message.to_string().as_bytes())?)
     }
+}
+
+/// The results, if none is an error.
+fn accepted(results: Value) -> Result<Value> {
+    let mut each = results.as_array().into_iter().flatten();
+    let refused = each.find(|result| result.get("error").is_some());
+    if let Some(refused) = refused {
+        bail!("the database refuses: {refused}");
+    }
+    Ok(results)
 }

@@ -1,8 +1,8 @@
-"""A server of FTP (RFC 959) for one client after the other: it gives back what it was given.
+"""A server of FTP (RFC 959) for one client after another: it returns the files that it was sent.
 
     server.py ADDRESS
 
-Python has a client of FTP, but no server. This one knows what that client says, opens data
+Python has a client of FTP, but no server. This one knows that client's commands, opens data
 connections in both modes, and prints a line when it listens.
 """
 
@@ -33,6 +33,7 @@ def serve(control, address):
             say("200 as you like")
         elif command == "PASV":
             passive = socket.create_server((address, 0))
+            passive.settimeout(20)
             port = passive.getsockname()[1]
             numbers = address.split(".") + [str(port >> 8), str(port & 255)]
             say(f"227 Entering Passive Mode ({','.join(numbers)})")
