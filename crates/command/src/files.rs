@@ -10,6 +10,10 @@ use crate::failure::bad_input;
 
 /// Longest file that is read whole, such as a P4 program.
 const MAX_BYTES: u64 = 1 << 30;
+
+/// Advice for a file that is not text where rules belong.
+const NO_RULES: &str = "give rules as text (a capture belongs to --pcap)";
+
 /// The text of a rules file or a similar file, up to `MAX_BYTES`.
 ///
 /// # Errors
@@ -66,9 +70,6 @@ fn too_long(path: &Path, limit: u64) -> anyhow::Error {
         "{path}: there are more than {limit} bytes in it; give a shorter file"
     ))
 }
-
-/// Advice for a file that is not text where rules belong.
-const NO_RULES: &str = "give rules as text (a capture belongs to --pcap)";
 
 /// The error for a file of rules that cannot be read.
 pub(crate) fn unreadable(path: &Path, error: &Error) -> anyhow::Error {

@@ -6,7 +6,7 @@
 //! same signal, so a shell loop or scheduler sees what happened. It acts at once, whatever the
 //! command is doing.
 //!
-//! `thalweg run` and `thalweg p4 keep` handle signals themselves (`run/signals.rs`).
+//! `thalweg run` and `thalweg p4 keep` handle signals themselves (`signals.rs`).
 
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};

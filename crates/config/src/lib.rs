@@ -254,7 +254,7 @@ impl Configuration {
             let span = error.span().unwrap_or(0..0);
             source.error(&span, error::explain_toml(error.message()))
         })?;
-        source.refuse_later_sections(&file)?;
+        source.refuse_sections(&file)?;
         let Some(ports) = &file.port else {
             return Err(source.error(&(text.len()..text.len()), NO_PORT));
         };
@@ -335,8 +335,8 @@ impl Source<'_> {
         paths.iter().map(|path| self.path(path)).collect()
     }
 
-    fn refuse_later_sections(&self, file: &Sections) -> Result<()> {
-        let no_rules = "[metrics] are those of rules, and [p4] has a program; remove one of them";
+    fn refuse_sections(&self, file: &Sections) -> Result<()> {
+        let no_rules = "[metrics] does not cover a P4 program; remove [metrics] or [p4]";
         match (&file.dashboard, &file.metrics, &file.p4) {
             (Some(section), ..) => {
                 let what = "[dashboard] is not supported yet; remove the section";

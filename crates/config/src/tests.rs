@@ -866,5 +866,5 @@ fn metrics_are_read_at_an_address_with_a_port() {
         "{said}"
     );
     let said = error(&format!("{PORT}[metrics]\n[p4]\n"));
-    assert!(said.ends_with("remove one of them"), "{said}");
+    assert!(said.ends_with("remove [metrics] or [p4]"), "{said}");
 }

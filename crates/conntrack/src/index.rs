@@ -43,7 +43,7 @@ impl Index {
         Some(self.entries[at].target)
     }
 
-    /// Asks for the memory that a lookup of this hash reads.
+    /// Prefetches what a lookup of this hash reads.
     pub(crate) fn prefetch(&self, hash: u32) {
         if let Some(mask) = self.entries.len().checked_sub(1) {
             prefetch_index(&self.entries, hash as usize & mask);

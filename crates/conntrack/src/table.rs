@@ -84,12 +84,14 @@ impl Target {
     }
 }
 
+const _: () = assert!(std::mem::size_of::<Slot>() == 192);
+
 /// A place for a connection: three cache lines.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Slot {
     generation: u32,
-    /// Whether there is a connection. The memory of its fields can be asked for without it.
+    /// Whether there is a connection. Its fields can be prefetched without it.
     is_taken: bool,
     /// [`vacant`] if there is none.
     connection: Connection,
@@ -105,7 +107,7 @@ impl Slot {
         was_taken.then(|| std::mem::replace(&mut self.connection, vacant()))
     }
 
-    /// Asks for the memory of what a packet reads and writes.
+    /// Prefetches what a packet reads and writes.
     fn prefetch(&self) {
         let connection = &self.connection;
         prefetch_index(slice::from_ref(&connection.progress), 0);

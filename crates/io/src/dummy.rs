@@ -53,7 +53,7 @@ impl Queue {
     /// Makes the descriptor ready.
     fn ring(&mut self, event: &OwnedFd) {
         if !std::mem::replace(&mut self.is_rung, true) {
-            // It fails only if the event was not read for 2^64 writes.
+            // It does not fail: what was written before has been read.
             let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
         }
     }

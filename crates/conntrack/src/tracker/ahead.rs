@@ -1,4 +1,4 @@
-//! Asks for the memory of connections before the packets of a burst are tracked.
+//! Prefetches connections before the packets of a burst are tracked.
 //!
 //! ```text
 //!   each packet:  addresses and ports -> hash;  ask for the hash's place in the index
@@ -11,16 +11,16 @@
 //! together. A lookup under a lock cannot begin before the one in front of it has ended, which
 //! is why the processor does not do this by itself.
 //!
-//! 1. Nothing here changes the table or an answer. What is asked for may be wrong or missing:
+//! 1. Nothing here changes the table or an answer. What is prefetched may be wrong or missing:
 //!    sums are not checked, and a hash may be another connection's.
-//! 2. A table of less than [`AHEAD_FROM`] connections is in the caches anyway, so nothing is done.
+//! 2. A table of fewer than [`AHEAD_FROM`] connections is in the caches anyway, so nothing is done.
 
 use thalweg_packet::Headers;
 
 use super::Tracker;
 use crate::reading::peek;
 
-/// The least number of connections for which memory is asked for; 1 in this crate's tests, so that
+/// The least number of connections for which memory is prefetched; 1 in this crate's tests, so that
 /// their small tables do it too.
 const AHEAD_FROM: u32 = if cfg!(test) { 1 } else { 16_384 };
 
@@ -28,7 +28,7 @@ const AHEAD_FROM: u32 = if cfg!(test) { 1 } else { 16_384 };
 const BURST: usize = 32;
 
 impl Tracker {
-    /// Asks for the memory that tracking these packets will read: frame, headers and zone of each.
+    /// Prefetches what tracking these packets will read: frame, headers and zone of each.
     ///
     /// Worth it for a burst, whose packets are tracked next. At most 32 are looked at.
     pub fn prefetch<'a>(&self, packets: impl Iterator<Item = (&'a [u8], &'a Headers, u16)>) {

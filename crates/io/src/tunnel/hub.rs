@@ -314,8 +314,11 @@ impl TunnelHub {
         let table = self.table();
         let listener = TunnelListener::of(table.ports.get(number)?);
         let metadata = received_metadata(values);
-        let found = |inner| table.ports.find_at(listener, &metadata, inner);
-        Some(found(InnerType::Ethernet))
+        Some(
+            table
+                .ports
+                .find_at(listener, &metadata, InnerType::Ethernet),
+        )
     }
 
     /// What a tunnel makes of a packet with these values, from a port and with an IP header;

@@ -58,9 +58,9 @@ impl TunnelDevice {
             hub: &hub,
         };
         if !hub.allows_native() {
-            burst
-                .iter()
-                .for_each(|_| view.hub.counters().add(TunnelCause::NativeOff));
+            for _ in burst.iter() {
+                hub.counters().add(TunnelCause::NativeOff);
+            }
             self.drop_all(burst.len());
             pool.put_burst(burst);
             return;

@@ -29,9 +29,9 @@ impl Bridges {
         let lowest = others
             .filter_map(|interface| interface.device.as_ref())
             .map(|device| device.mac)
-            .filter(|mac| is_of_one(*mac))
+            .filter(|mac| is_unicast(*mac))
             .min_by_key(|mac| mac.0);
-        let asked = wanted.hwaddr.filter(|mac| is_of_one(*mac));
+        let asked = wanted.hwaddr.filter(|mac| is_unicast(*mac));
         bridge.mac = asked.or(lowest).unwrap_or(bridge.default_mac);
         let id = bridge.id;
         for (name, interface) in &mut bridge.interfaces {
@@ -90,6 +90,6 @@ fn is_group(mac: MacAddress) -> bool {
 }
 
 /// Whether an address can be one of a device.
-fn is_of_one(mac: MacAddress) -> bool {
+fn is_unicast(mac: MacAddress) -> bool {
     !is_group(mac) && mac.0 != [0; 6]
 }

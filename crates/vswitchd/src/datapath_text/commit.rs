@@ -304,6 +304,10 @@ impl Commit {
     }
 
     pub(super) fn pop_label(&mut self, ether_type: u16) {
+        if self.pending == Some(Front::Label) {
+            // The label that goes must have come.
+            self.commit();
+        }
         self.examine_labels(1..self.flow.labels.len());
         if !self.flow.labels.is_empty() {
             self.flow.labels.remove(0);

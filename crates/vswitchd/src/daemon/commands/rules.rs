@@ -3,7 +3,6 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use thalweg_packet::Instant;
 use thalweg_pipeline::text::{PortSpelling, print_actions, print_match};
 use thalweg_pipeline::{Counters, Pipeline, RuleId};
 
@@ -21,10 +20,7 @@ const USUAL_PRIORITY: u16 = 0x8000;
 
 /// Shows all rules of a bridge, and behind them those of table 254.
 fn dump(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
-    let (options, name) = match arguments {
-        [options @ .., name] => (options, name),
-        [] => unreachable!("the command has an argument"),
-    };
+    let (name, options) = arguments.split_last().ok_or("a bridge is needed")?;
     if let Some(other) = options.iter().find(|option| *option != "--offload-stats") {
         return Err(format!("{other}: only --offload-stats may be given"));
     }
@@ -32,7 +28,7 @@ fn dump(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
     let bridge = bridge.ok_or("Unknown bridge")?.id;
     // Counts are exact afterwards.
     daemon.switch.totals();
-    let now = daemon.switch.now();
+    let (now, age) = (daemon.switch.now(), daemon.switch.bridge_age(bridge));
     let pipeline = daemon.switch.pipeline();
     let rules = pipeline.rules(pipeline.version());
     let rules = rules.filter(|(_, rule)| rule.table.bridge() == bridge);
@@ -62,7 +58,7 @@ fn dump(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
         (unmatched.dropped, "priority=0,reg0=0x2,actions=drop"),
         (unmatched.fragments, "priority=0,reg0=0x3,actions=drop"),
     ] {
-        let counts = age_and_counts(now - Instant::ZERO, counters, !options.is_empty());
+        let counts = age_and_counts(age, counters, !options.is_empty());
         // Writing to a string does not fail.
         let _ = writeln!(text, "table_id=254, {counts}{entry}");
     }

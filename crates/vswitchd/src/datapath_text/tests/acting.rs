@@ -442,4 +442,18 @@ fn headers_in_front_are_written_when_the_packet_leaves() {
         ],
         "pop_eth,2,push_eth(src=00:00:00:00:00:00,dst=00:00:00:00:00:00),3",
     );
+    // A label that goes again has come before.
+    actions(
+        UDP,
+        &[
+            Effect::PopEthernet,
+            Effect::PushMpls {
+                ether_type: 0x8847,
+                entry: 64,
+            },
+            Effect::PopMpls { ether_type: 0x0800 },
+            output(2),
+        ],
+        "pop_eth,add_mpls(label=0,tc=0,ttl=64,bos=0,eth_type=0x8847),pop_mpls(eth_type=0x800),2",
+    );
 }
