@@ -96,6 +96,10 @@ impl Target for Empty {
 
     fn map_options(&mut self, _options: &TlvTable) {}
 
+    fn uses_option(&mut self, _number: u16) -> bool {
+        false
+    }
+
     fn events(&mut self) -> Vec<Event> {
         Vec::new()
     }

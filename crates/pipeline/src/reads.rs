@@ -9,14 +9,16 @@
 
 use std::collections::BTreeSet;
 
+use thalweg_classifier::Version;
 use thalweg_packet::{FieldDescriptor, FieldId, PortId, Scalar, Source, standard as f};
 
-use crate::action::{Action, Output, Subfield};
+use crate::action::{Action, Output, Subfield, TableId};
 use crate::flow::{Flow, Group, GroupKind, SelectionMethod};
 use crate::fragments::is_about_ports;
 use crate::learning::{LearnTarget, LearnedBits, Learning};
 use crate::links::FlowHash;
 use crate::mirror::Mirrors;
+use crate::pipeline::Pipeline;
 use crate::tracking::{TUPLE_FIELDS, Zone, is_tracked};
 use crate::vlan::PortVlans;
 
@@ -92,6 +94,40 @@ pub(crate) fn add_flow(flow: &Flow, fields: &[FieldDescriptor], used: &mut BTree
         used.insert(f::IP_FRAG);
     }
     add_actions(&flow.actions, fields, used);
+}
+
+impl Pipeline {
+    /// Whether a rule of these tables asks for, reads or writes an option of tunnels
+    /// (`tun_metadata`), by its number.
+    pub fn uses_tunnel_option(
+        &self,
+        number: u8,
+        version: Version,
+        is_of: impl Fn(TableId) -> bool,
+    ) -> bool {
+        let layout = self.layout();
+        let (field, bit) = (f::tunnel_option_field(number), 1 << number);
+        let known = [field, f::TUN_OPTIONS].map(|field| layout.slot(field).is_some());
+        if known == [false, false] {
+            return false;
+        }
+        let is_of_presence = |action: &Action| match action {
+            Action::SetField(writes) => writes
+                .iter()
+                .any(|write| write.field == f::TUN_OPTIONS && write.mask & bit != 0),
+            _ => false,
+        };
+        let mut rules = self.rules(version).filter(|(_, rule)| is_of(rule.table));
+        rules.any(|(id, rule)| {
+            let matching = self.match_of(id).unwrap_or_default();
+            let presence = matching.term(f::TUN_OPTIONS).map_or(0, |term| term.mask);
+            let mut used: BTreeSet<FieldId> = BTreeSet::new();
+            used.extend(matching.terms().iter().map(|term| term.field));
+            add_actions(&rule.actions, self.fields(), &mut used);
+            let is_present = presence & bit != 0 || rule.actions.iter().any(is_of_presence);
+            is_present || used.contains(&field)
+        })
+    }
 }
 
 /// Adds the fields that a group needs.

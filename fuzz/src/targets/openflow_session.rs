@@ -384,6 +384,10 @@ impl Target for Model {
 
     fn map_options(&mut self, _options: &TlvTable) {}
 
+    fn uses_option(&mut self, _number: u16) -> bool {
+        false
+    }
+
     fn events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }

@@ -181,6 +181,9 @@ pub trait Target: Send {
     /// Takes the options of tunnels that have a field, all of them, from now on.
     fn map_options(&mut self, options: &TlvTable);
 
+    /// Whether a rule has the option of tunnels with this number (`tun_metadata`).
+    fn uses_option(&mut self, number: u16) -> bool;
+
     /// What it did unasked since the last call.
     fn events(&mut self) -> Vec<Event>;
 

@@ -17,6 +17,7 @@ use thalweg_openflow::message::switch::{
 };
 use thalweg_openflow::message::{Reply, Request};
 use thalweg_openflow::{ErrorCode, Refusal, Version, refuse};
+use thalweg_packet::TUNNEL_OPTIONS;
 use thalweg_pipeline::{BridgeId, Change, FragmentMode, Miss, Misses, Operation};
 
 use super::cursor::Cursor;
@@ -306,6 +307,22 @@ impl Target for OpenFlowPlane {
         let (bridge, maps) = (self.numbers.bridge, options.maps.clone());
         // A switch that is gone has no tunnels.
         let _ = self.call(move |switch| switch.map_options(bridge, &maps));
+    }
+
+    fn uses_option(&mut self, number: u16) -> bool {
+        let Some(number) = u8::try_from(number)
+            .ok()
+            .filter(|number| *number < TUNNEL_OPTIONS)
+        else {
+            return false;
+        };
+        let bridge = self.numbers.bridge;
+        let used = self.call(move |switch| {
+            let pipeline = switch.pipeline();
+            let is_of = |table| BridgeId::of_table(table) == bridge;
+            pipeline.uses_tunnel_option(number, pipeline.version(), is_of)
+        });
+        used.unwrap_or(false)
     }
 
     fn events(&mut self) -> Vec<Event> {

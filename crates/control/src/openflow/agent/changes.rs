@@ -186,7 +186,9 @@ impl<T: Target> Agent<T> {
             Message::FlowAge => {}
             Message::MonitorCancel(id) => self.cancel_monitor(link, id)?,
             Message::TlvTableMod(asked) => {
-                self.tlv.change(&asked)?;
+                let target = &mut self.target;
+                self.tlv
+                    .change(&asked, |number| target.uses_option(number))?;
                 self.target.map_options(&self.tlv.told());
             }
             Message::TlvTableRequest => {

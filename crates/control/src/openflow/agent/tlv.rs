@@ -22,8 +22,13 @@ impl TlvMaps {
         }
     }
 
-    /// Does what a message asks for, whole or not at all.
-    pub(super) fn change(&mut self, asked: &TlvTableMod) -> Result<(), Refusal> {
+    /// Does what a message asks for, whole or not at all; `is_used` tells whether a rule has a
+    /// field.
+    pub(super) fn change(
+        &mut self,
+        asked: &TlvTableMod,
+        mut is_used: impl FnMut(u16) -> bool,
+    ) -> Result<(), Refusal> {
         let mut maps = self.maps.clone();
         match asked.command {
             TlvCommand::Clear => maps.clear(),
@@ -43,6 +48,11 @@ impl TlvMaps {
                     add(&mut maps, *map)?;
                 }
             }
+        }
+        let gone = self.maps.iter().filter(|known| !maps.contains(known));
+        if let Some(used) = gone.map(|map| map.index).find(|index| is_used(*index)) {
+            let what = format!("a rule has tun_metadata{used}; delete it first");
+            return Err(refuse(ErrorCode::NXTTMFC_INVALID_TLV_DEL, what));
         }
         self.maps = maps;
         Ok(())
