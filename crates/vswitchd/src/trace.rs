@@ -53,6 +53,7 @@ pub use reasons::{explain, why_drop};
 use arguments::Switch;
 use flow::TracedFlow;
 use forks::{FOLLOWED_MAX, Resumed, too_many};
+use mask::is_ip;
 use sights::{Narrator, failure_text};
 
 use crate::datapath_text::{ActionWriter, DatapathActions, FieldBits};
@@ -173,9 +174,7 @@ fn answer(
     text += &format!("\nFinal flow: {last}\n");
     let failure = narrator.failure;
     let has_queue = narrator.examined.has_queue;
-    let mask = narrator.examined.mask(&translation, layout, &flow.key);
-    let megaflow = megaflow_text(layout, flow, &mask, has_queue, ports);
-    text += &format!("Megaflow: {megaflow}\n");
+    let mut mask = narrator.examined.mask(&translation, layout, &flow.key);
     let frozen = translation.continuations.iter().map(|left| FrozenTrace {
         continuation: left.clone(),
         layout: pipeline.layout().clone(),
@@ -184,7 +183,14 @@ fn answer(
     let known = earlier.iter().map(|(_, walk)| walk);
     let all: Vec<FrozenTrace> = known.chain(&frozen).cloned().collect();
     let numbers = names.recirculations(&all).split_off(earlier.len());
-    let actions = datapath_actions(names, question, (&translation.effects, &numbers), mask);
+    let effects = (&translation.effects[..], &numbers[..]);
+    let actions = datapath_actions(names, question, effects, mask.clone());
+    if actions.enters_tunnel && is_ip(&flow.key) {
+        // A tunnel tells of congestion what the packet tells.
+        mask.set(f::IP_ECN, 3);
+    }
+    let megaflow = megaflow_text(layout, flow, &mask, has_queue, ports);
+    text += &format!("Megaflow: {megaflow}\n");
     text += &format!("Datapath actions: {}", actions.text);
     if let Some(bound) = failure {
         let why = failure_text(bound);
@@ -270,16 +276,39 @@ fn megaflow_text(
         let number = format!("recirc_id={recirculation:#x}");
         megaflow = megaflow.replacen("recirc_id=0", &number, 1);
     }
+    let mut parts: Vec<&str> = megaflow.split(',').collect();
     if has_queue {
         // It stands behind the number of the pass and the datapath's hash.
-        let parts: Vec<&str> = megaflow.split(',').collect();
         let is_before =
             |part: &&str| part.starts_with("recirc_id=") || part.starts_with("dp_hash=");
         let place = parts.iter().rposition(is_before);
-        let (before, behind) = parts.split_at(place.map_or(0, |place| place + 1));
-        megaflow = [before, &["skb_priority=0"], behind].concat().join(",");
+        parts.insert(place.map_or(0, |place| place + 1), "skb_priority=0");
     }
-    megaflow
+    let flags = tunnel_flags_text(flow.tunnel_flags);
+    // Hexadecimal digits without a prefix, as in Open vSwitch.
+    let tos = format!("tun_tos={:x}", flow.key.get(f::TUN_TOS));
+    if mask.get(f::TUN_ID) != 0 {
+        // They stand behind what all tunnels have, before the options of one.
+        let is_before = |part: &&str| {
+            let is_tunnel = ["tun_", "gbp_", "gtpu_"].map(|start| part.starts_with(start));
+            is_tunnel.contains(&true) && !part.starts_with("tun_metadata")
+        };
+        parts.retain(|part| !part.starts_with("tun_flags="));
+        for part in parts.iter_mut().filter(|part| part.starts_with("tun_tos=")) {
+            *part = &tos;
+        }
+        if let Some(place) = parts.iter().rposition(is_before) {
+            parts.insert(place + 1, &flags);
+        }
+    }
+    parts.join(",")
+}
+
+/// The flags of a tunnel, all of which Open vSwitch compares.
+fn tunnel_flags_text(flags: u16) -> String {
+    let sign = |bit: u16| if flags >> bit & 1 != 0 { '+' } else { '-' };
+    let oam = if flags & 1 != 0 { "+oam" } else { "" };
+    format!("tun_flags={}df{}csum{}key{oam}", sign(1), sign(2), sign(3))
 }
 
 /// The actions of the walk in a datapath.

@@ -6,10 +6,11 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use thalweg_packet::wire::EtherType;
 use thalweg_packet::{PortId, TunnelValues};
 use thalweg_tunnel::{
-    InnerIp, InnerType, OptionMap, Outgoing, PacketTypeMode, PortValue, TunnelInsertError,
-    TunnelListener, TunnelPort, TunnelPorts, TunnelType,
+    InnerIp, InnerType, OptionMap, OptionMapping, Outgoing, PacketTypeMode, PortValue,
+    TunnelInsertError, TunnelListener, TunnelPort, TunnelPorts, TunnelType,
 };
 
 use super::counts::{TunnelCause, TunnelCounters};
@@ -262,6 +263,12 @@ impl TunnelHub {
         state.table = Arc::new(table);
     }
 
+    /// The option of Geneve that a field (`tun_metadata`, by its number) is in the tunnels of a
+    /// bridge.
+    pub fn option(&self, bridge: u32, index: u16) -> Option<OptionMapping> {
+        self.table().maps.get(&bridge)?.mapping(index)
+    }
+
     /// How often each thing happened for which packets were dropped, or options left out.
     pub fn counts(&self) -> Vec<(&'static str, u64)> {
         self.0.counts.list()
@@ -308,17 +315,22 @@ impl TunnelHub {
         inboxes.sum::<usize>() + links.map(|inbox| inbox.len()).sum::<usize>()
     }
 
-    /// The port of a received packet with these values, among those that listen where `number`
-    /// does; `None` if that is no tunnel.
-    pub fn receiver(&self, number: PortId, values: &TunnelValues) -> Option<Option<PortId>> {
+    /// The port of a received packet with these values and this type (0 for Ethernet), among those
+    /// that listen where `number` does; `None` if that is no tunnel.
+    pub fn receiver(
+        &self,
+        number: PortId,
+        values: &TunnelValues,
+        packet_type: u32,
+    ) -> Option<Option<PortId>> {
         let table = self.table();
         let listener = TunnelListener::of(table.ports.get(number)?);
         let metadata = received_metadata(values);
-        Some(
-            table
-                .ports
-                .find_at(listener, &metadata, InnerType::Ethernet),
-        )
+        let inner = match packet_type {
+            0 => InnerType::Ethernet,
+            ether_type => InnerType::Bare(EtherType(ether_type as u16)),
+        };
+        Some(table.ports.find_at(listener, &metadata, inner))
     }
 
     /// What a tunnel makes of a packet with these values, from a port and with an IP header;
@@ -336,6 +348,13 @@ impl TunnelHub {
         let port = table.ports.get(number)?;
         let made = outgoing(&table, (number, port), values, inner);
         Some(made.map(|(outgoing, _)| outgoing))
+    }
+
+    /// Whether a tunnel sends packets without Ethernet.
+    pub fn is_layer3(&self, number: PortId) -> bool {
+        let table = self.table();
+        let port = table.ports.get(number);
+        port.is_some_and(|port| port.packet_type == PacketTypeMode::LegacyL3)
     }
 
     /// Whether native tunnels carry packets. Without them they drop all, as Open vSwitch's

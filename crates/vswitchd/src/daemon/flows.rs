@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use thalweg_ovsdb::Uuid;
 use thalweg_packet::{Connection, Layout, PortId, Receipt, standard as f};
-use thalweg_pipeline::{Effect, TRACKED_FIELDS};
+use thalweg_pipeline::{BridgeId, Effect, TRACKED_FIELDS};
 use thalweg_switch::{UpcallReport, WatchedUpcalls, megaflow_identifier};
 
 use super::Daemon;
 use crate::bridges::{Bridges, datapath_of};
-use crate::datapath_text::{ActionWriter, DatapathFlow, FlowStatistics, FlowWriter};
+use crate::datapath_text::{ActionWriter, DatapathFlow, FieldBits, FlowStatistics, FlowWriter};
 use crate::log::LogLimit;
 use crate::trace::{TraceCommand, TraceNames, full_layout, trace};
 use crate::vlog::{LogLevel, modules};
@@ -114,7 +114,8 @@ impl Daemon {
         let bridges = &self.bridges;
         let shows_names = style.shows_names.unwrap_or(false);
         let ports = |port| bridges.datapath_port(port, shows_names);
-        let mut writer = FlowWriter::new(&ports);
+        let options = |port, field| bridges.option(BridgeId::of_port(port), field);
+        let mut writer = FlowWriter::new(&ports).with_options(&options);
         if style.is_verbose {
             writer = writer.verbose();
         }
@@ -181,6 +182,8 @@ impl Daemon {
     /// does.
     fn log_failure(&self, report: &UpcallReport, layout: &Layout) {
         let ports = |port| self.bridges.datapath_port(port, false);
+        let options = |port, field| self.bridges.option(BridgeId::of_port(port), field);
+        let writer = FlowWriter::new(&ports).with_options(&options);
         self.log.write_limited(
             &FAILURE_LIMIT,
             modules::OFPROTO_DPIF_UPCALL,
@@ -189,7 +192,7 @@ impl Daemon {
                 let Some(packet) = packet_of(report, layout) else {
                     return "a packet met a bound and is dropped".to_owned();
                 };
-                let key = FlowWriter::new(&ports).packet().write(&packet);
+                let key = writer.packet().write(&packet);
                 let (_, name) = self.datapath_name(report.in_port);
                 let arguments = [name.to_owned(), key];
                 let pipeline = self.switch.pipeline();
@@ -204,6 +207,8 @@ impl Daemon {
 
     fn log_upcall(&self, report: &UpcallReport, layout: &Layout) {
         let ports = |port| self.bridges.datapath_port(port, false);
+        let options = |port, field| self.bridges.option(BridgeId::of_port(port), field);
+        let writer = FlowWriter::new(&ports).with_options(&options);
         let log = |text: &dyn Fn() -> String| {
             let (module, level) = (modules::DPIF_NETDEV, LogLevel::Debug);
             self.log.write_limited(&UPCALL_LIMIT, module, level, text);
@@ -211,7 +216,7 @@ impl Daemon {
         if let Some(packet) = packet_of(report, layout) {
             log(&|| {
                 let (_, name) = self.datapath_name(report.in_port);
-                let key = FlowWriter::new(&ports).packet().write(&packet);
+                let key = writer.packet().write(&packet);
                 let bytes = report.frame.iter().map(|byte| format!("{byte:02x}"));
                 format!("{name}: miss upcall:\n{key}\n{}", bytes.collect::<String>())
             });
@@ -224,7 +229,7 @@ impl Daemon {
             let actions = actions_of(&self.bridges, &entry.effects, &mut flow, false);
             let are_exact = self.switch.are_megaflows_exact();
             let flow = finish(flow, layout, (&report.frame, report.length), are_exact);
-            let text = FlowWriter::new(&ports).write(&flow);
+            let text = writer.write(&flow);
             let identifier = identifier_text(megaflow_identifier(&report.key, &entry.mask));
             format!("flow_add: {identifier} mega_{identifier} {text}, actions:{actions}")
         });
@@ -237,18 +242,22 @@ impl Daemon {
     }
 }
 
-/// The packet of an upcall as a flow.
+/// The packet of an upcall as a flow, with what it has beside its bytes.
 fn packet_of(report: &UpcallReport, layout: &Layout) -> Option<DatapathFlow> {
-    let recirculation_id = report.layout.get(&report.key, f::RECIRC_ID).unwrap_or(0) as u32;
+    let known = FieldBits::read_words(&report.layout, &report.key);
     let mut connection = Connection::NONE;
     for field in TRACKED_FIELDS {
-        connection.set(field, report.layout.get(&report.key, field).unwrap_or(0));
+        connection.set(field, known.get(field));
     }
+    let tunnel = known.tunnel();
     let receipt = Receipt {
         in_port: report.in_port.0,
-        recirculation_id,
+        recirculation_id: known.get(f::RECIRC_ID) as u32,
+        packet_type: known.get(f::PACKET_TYPE) as u32,
+        tunnel: Some(&tunnel),
+        mark: known.get(f::PKT_MARK) as u32,
+        datapath_hash: known.get(f::DP_HASH) as u32,
         connection,
-        ..Receipt::default()
     };
     DatapathFlow::of_packet(layout, &report.frame, report.length, &receipt)
 }

@@ -46,6 +46,8 @@ pub struct DatapathActions {
     /// control side: the packet's ARP, ICMP or neighbour discovery is changed, or an action
     /// asks for it.
     pub is_slow: bool,
+    /// Whether packets go into a tunnel.
+    pub enters_tunnel: bool,
     /// Whether they put labels in front of packets or take them off (`add_mpls`), which not all
     /// datapaths of Open vSwitch can.
     pub uses_labels_in_front: bool,
@@ -94,6 +96,7 @@ impl ActionWriter<'_> {
         let actions = DatapathActions {
             text,
             is_slow: commit.is_slow,
+            enters_tunnel: commit.enters_tunnel,
             uses_labels_in_front: commit.uses_labels_in_front,
             slow_path_meter: effects.iter().find_map(|effect| match effect {
                 Effect::Slow { meter } => *meter,
@@ -153,6 +156,7 @@ impl ActionWriter<'_> {
         self.list(effects, &mut copy);
         commit.examined = copy.examined;
         commit.is_slow |= copy.is_slow;
+        commit.enters_tunnel |= copy.enters_tunnel;
         commit.uses_labels_in_front |= copy.uses_labels_in_front;
         copy.texts.join(",")
     }
@@ -233,8 +237,18 @@ impl ActionWriter<'_> {
         match (self.tunnels)(port, &commit.flow.tunnel(), commit.flow.inner_ip()) {
             TunnelOutput::Untouched => {}
             TunnelOutput::Dropped => return,
-            TunnelOutput::Sent(values) => commit.set_tunnel(tunnel_values(&values)),
+            TunnelOutput::Sent { values, is_layer3 } => {
+                commit.set_tunnel(tunnel_values(&values));
+                if is_layer3 && commit.flow.packet_type == 0 {
+                    commit.without_ethernet(|commit| self.send(port, commit));
+                    return;
+                }
+            }
         }
+        self.send(port, commit);
+    }
+
+    fn send(&self, port: PortId, commit: &mut Commit) {
         commit.commit();
         commit.texts.push((self.ports)(port));
     }

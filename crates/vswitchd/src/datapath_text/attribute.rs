@@ -159,6 +159,30 @@ pub(super) const TUNNEL: Attribute = Attribute {
         member("ttl", f::TUN_TTL, 8, Decimal),
     ],
 };
+/// VXLAN's group policy, inside `vxlan(...)`.
+pub(super) const GROUP_POLICY: Attribute = Attribute {
+    name: "gbp",
+    members: &[
+        member("id", f::TUN_GBP_ID, 16, Decimal),
+        member("flags", f::TUN_GBP_FLAGS, 8, Hexadecimal),
+    ],
+};
+pub(super) const ERSPAN: Attribute = Attribute {
+    name: "erspan",
+    members: &[
+        member("ver", f::TUN_ERSPAN_VER, 4, Decimal),
+        member("idx", f::TUN_ERSPAN_IDX, 20, Hexadecimal),
+        member("dir", f::TUN_ERSPAN_DIR, 1, Decimal),
+        member("hwid", f::TUN_ERSPAN_HWID, 6, Hexadecimal),
+    ],
+};
+pub(super) const GTPU: Attribute = Attribute {
+    name: "gtpu",
+    members: &[
+        member("flags", f::TUN_GTPU_FLAGS, 8, Hexadecimal),
+        member("msgtype", f::TUN_GTPU_MSGTYPE, 8, Decimal),
+    ],
+};
 pub(super) const CT_TUPLE4: Attribute = Attribute {
     name: "ct_tuple4",
     members: &first_tuple([f::CT_NW_SRC, f::CT_NW_DST], 32, Ipv4),
@@ -295,6 +319,3 @@ pub(super) const FIELDLESS: [&str; 2] = ["skb_priority", "nd_ext"];
 
 /// Members of `tunnel` that no key here can hold.
 pub(super) const FIELDLESS_OF_TUNNEL: [&str; 2] = ["tp_src", "tp_dst"];
-
-/// Options of `tunnel`, which are neither written nor read here.
-pub(super) const OPTIONS_OF_TUNNEL: [&str; 4] = ["erspan", "vxlan", "geneve", "gtpu"];

@@ -10,7 +10,7 @@
 //!   commit: actions that make base into flow; then base = flow
 //! ```
 
-use thalweg_packet::{FieldId, TunnelValues, standard as f};
+use thalweg_packet::{FieldId, TUNNEL_OPTIONS, TunnelValues, standard as f};
 use thalweg_tunnel::InnerIp;
 
 use super::attribute::{
@@ -156,6 +156,8 @@ pub(super) struct Commit {
     came_with: (usize, usize),
     /// Whether a change is one that Open vSwitch makes by a detour through its control side.
     pub(super) is_slow: bool,
+    /// Whether the packet goes into a tunnel.
+    pub(super) enters_tunnel: bool,
     /// Whether a label is put in front of a packet's type, or taken off.
     pub(super) uses_labels_in_front: bool,
     pub(super) texts: Vec<String>,
@@ -172,6 +174,7 @@ impl Commit {
         Commit {
             came_with: (packet.tags.len(), packet.labels.len()),
             is_slow: false,
+            enters_tunnel: false,
             uses_labels_in_front: false,
             base: packet.clone(),
             flow: packet,
@@ -209,12 +212,21 @@ impl Commit {
             let present = flow.values.get(f::TUN_OPTIONS) | 1 << number;
             flow.values.set(f::TUN_OPTIONS, present);
         }
+        if field == f::TUN_OPTIONS {
+            let gone = (0..TUNNEL_OPTIONS).filter(|number| (mask & !value) >> number & 1 == 1);
+            gone.for_each(|number| flow.values.set(f::tunnel_option_field(number), 0));
+        }
         flow.values.set(field, merged(flow.values.get(field)));
         flow.known.set(field, flow.known.get(field) | mask);
     }
 
     /// Has the packet these values of outer headers.
     pub(super) fn set_tunnel(&mut self, values: String) {
+        self.enters_tunnel = true;
+        if self.base.is_ip() {
+            // What a tunnel says of congestion is what the packet says.
+            self.examine(f::IP_ECN, 3);
+        }
         if self.tunnel != values {
             self.texts.push(format!("set(tunnel({values}))"));
             self.tunnel = values;

@@ -7,6 +7,7 @@ use super::attribute::{
     is_tag, ones,
 };
 use super::field_bits::{COUNT, FieldBits};
+use super::options::OptionBits;
 
 /// Fields that OpenFlow compares as a whole or not at all, and their widths in bits.
 const UNDIVIDED: [(FieldId, u16); 17] = [
@@ -40,6 +41,10 @@ pub struct DatapathFlow {
     pub mask: FieldBits,
     /// EtherTypes of the outer and the inner tag; 0 where not known.
     pub tag_types: [u16; 2],
+    /// The options of Geneve of a flow that was read; the reader does not know their fields.
+    pub options: Vec<OptionBits>,
+    /// The flags of the tunnel of a flow that was read, from bit 0: `oam`, `df`, `csum`, `key`.
+    pub tunnel_flags: u16,
     /// Whether it compares all that packets have.
     pub is_exact: bool,
     /// Whether Linux's priority of a packet is compared, which is zero in all that come in.
@@ -64,10 +69,8 @@ impl DatapathFlow {
         let mut flow = DatapathFlow {
             key: FieldBits::read_words(layout, key),
             mask: FieldBits::read_words(layout, mask),
-            tag_types: [0; 2],
-            is_exact: false,
-            compares_queue: false,
             unknown,
+            ..DatapathFlow::default()
         };
         flow.cover();
         flow

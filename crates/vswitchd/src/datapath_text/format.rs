@@ -4,8 +4,8 @@
 //! The verbose form writes all of them, with masks of zero.
 //!
 //! 1. A flow that is written and read again is the same flow, but for IEEE 802.3 frames, whose
-//!    lack of a type Open vSwitch writes and does not read, and for whether it compares the
-//!    priority.
+//!    lack of a type Open vSwitch writes and does not read, for whether it compares the priority,
+//!    and for the flags of a tunnel, which the text alone has.
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -13,13 +13,14 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use thalweg_packet::{FieldId, PortId, standard as f};
 
 use super::attribute::{
-    ARP, Attribute, CONNECTION, CT_BITS, CT_TUPLE4, CT_TUPLE6, DISCOVERY, ETHER_TYPE_IPV4,
-    ETHER_TYPE_IPV6, ETHER_TYPE_NSH, ETHERNET, FRAGMENTS, HASH, ICMP, ICMPV6, IPV4, IPV6, MARK,
-    Member, NSH, SCTP, Spelling, TCP, TCP_FLAGS, TUNNEL, UDP, is_arp, is_mpls,
+    ARP, Attribute, CONNECTION, CT_BITS, CT_TUPLE4, CT_TUPLE6, DISCOVERY, ERSPAN, ETHER_TYPE_IPV4,
+    ETHER_TYPE_IPV6, ETHER_TYPE_NSH, ETHERNET, FRAGMENTS, GROUP_POLICY, GTPU, HASH, ICMP, ICMPV6,
+    IPV4, IPV6, MARK, Member, NSH, SCTP, Spelling, TCP, TCP_FLAGS, TUNNEL, UDP, is_arp, is_mpls,
     is_neighbor_discovery, ones,
 };
 use super::field_bits::FieldBits;
 use super::flow::DatapathFlow;
+use super::options::{AskOption, write_geneve};
 
 /// How much of a flow is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +37,7 @@ enum Extent {
 #[derive(Clone, Copy)]
 pub struct FlowWriter<'a> {
     ports: &'a dyn Fn(PortId) -> String,
+    options: AskOption<'a>,
     extent: Extent,
 }
 
@@ -44,8 +46,15 @@ impl<'a> FlowWriter<'a> {
     pub fn new(ports: &'a dyn Fn(PortId) -> String) -> FlowWriter<'a> {
         FlowWriter {
             ports,
+            options: &|_, _| None,
             extent: Extent::Compared,
         }
+    }
+
+    /// Writes options of Geneve too; `options` says which option a field is, where a packet came
+    /// by this port.
+    pub fn with_options(self, options: AskOption<'a>) -> FlowWriter<'a> {
+        FlowWriter { options, ..self }
     }
 
     /// Writes a packet's values; the flow must be one that compares all.
@@ -72,7 +81,7 @@ impl<'a> FlowWriter<'a> {
             is_verbose: self.extent == Extent::Whole,
             text: String::new(),
         };
-        attributes.metadata(self.ports);
+        attributes.metadata(self.ports, self.options);
         attributes.link();
         attributes.text
     }
@@ -122,7 +131,7 @@ impl Attributes<'_> {
         }
     }
 
-    fn metadata(&mut self, ports: &dyn Fn(PortId) -> String) {
+    fn metadata(&mut self, ports: &dyn Fn(PortId) -> String, options: AskOption<'_>) {
         let (key, mask) = (&self.flow.key, &self.flow.mask);
         match self.flow.compares_queue {
             true => self.push("skb_priority", 0),
@@ -130,21 +139,7 @@ impl Attributes<'_> {
         }
         let addresses = [f::TUN_SRC, f::TUN_DST, f::TUN_IPV6_SRC, f::TUN_IPV6_DST];
         if addresses.iter().any(|address| key.get(*address) != 0) {
-            // The addresses of the other version of IP, and what is zero, are left out.
-            let is_said = |member: &&Member| member.part.get(key) | member.part.get(mask) != 0;
-            let said = TUNNEL.members.iter().filter(is_said).copied();
-            let said: Vec<Member> = said.collect();
-            let mut inside = members(&said, key, mask, self.is_verbose);
-            let oam = match (mask.get(f::TUN_FLAGS), key.get(f::TUN_FLAGS)) {
-                (0, _) => "",
-                (_, 0) => "-oam",
-                _ => "+oam",
-            };
-            let id = if mask.get(f::TUN_ID) == 0 { "" } else { "+key" };
-            if !oam.is_empty() || !id.is_empty() {
-                let separator = if inside.is_empty() { "" } else { "," };
-                let _ = write!(inside, "{separator}flags({oam}{id})");
-            }
+            let inside = self.tunnel(options);
             self.push("tunnel", inside);
         }
         self.number(MARK);
@@ -167,6 +162,39 @@ impl Attributes<'_> {
             hexadecimal(u128::from(packet_type as u16)),
         );
         self.push("packet_type", format_args!("ns={namespace},id={kind}"));
+    }
+
+    /// The inside of `tunnel(...)`.
+    fn tunnel(&self, options: AskOption<'_>) -> String {
+        let (key, mask) = (&self.flow.key, &self.flow.mask);
+        // The addresses of the other version of IP, and what is zero, are left out.
+        let is_said = |member: &&Member| member.part.get(key) | member.part.get(mask) != 0;
+        let said = |attribute: &Attribute| {
+            let said: Vec<Member> = attribute.members.iter().filter(is_said).copied().collect();
+            members(&said, key, mask, self.is_verbose)
+        };
+        let in_port = PortId(key.get(f::IN_PORT) as u32);
+        let geneve = write_geneve(key, mask, &|field| options(in_port, field));
+        let mut parts = vec![said(&TUNNEL)];
+        let special = [
+            ("vxlan(gbp(", said(&GROUP_POLICY), "))"),
+            ("geneve(", geneve, ")"),
+            ("erspan(", said(&ERSPAN), ")"),
+            ("gtpu(", said(&GTPU), ")"),
+        ];
+        let special = special.iter().filter(|(_, inside, _)| !inside.is_empty());
+        parts.extend(special.map(|(before, inside, behind)| format!("{before}{inside}{behind}")));
+        let oam = match (mask.get(f::TUN_FLAGS), key.get(f::TUN_FLAGS)) {
+            (0, _) => "",
+            (_, 0) => "-oam",
+            _ => "+oam",
+        };
+        let id = if mask.get(f::TUN_ID) == 0 { "" } else { "+key" };
+        if !oam.is_empty() || !id.is_empty() {
+            parts.push(format!("flags({oam}{id})"));
+        }
+        parts.retain(|part| !part.is_empty());
+        parts.join(",")
     }
 
     /// Writes a number that the packet has beside its bytes.

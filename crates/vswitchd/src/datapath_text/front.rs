@@ -40,6 +40,16 @@ impl Commit {
         self.flow.clear(&[f::ETH_SRC, f::ETH_DST]);
     }
 
+    /// Does something with the packet without its Ethernet header, which comes back with what is
+    /// done next.
+    pub(super) fn without_ethernet(&mut self, act: impl FnOnce(&mut Commit)) {
+        let before = self.flow.clone();
+        self.pop_ethernet();
+        act(self);
+        self.flow = before;
+        self.pending = Some(Front::Ethernet);
+    }
+
     /// Puts a label or a network service header in front.
     pub(super) fn encapsulate(&mut self, ether_type: u16, header: &[u8]) {
         self.commit();

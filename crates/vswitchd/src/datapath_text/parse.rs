@@ -10,13 +10,14 @@
 use thalweg_packet::{PortId, standard as f};
 
 use super::attribute::{
-    ARP, ATTRIBUTES, Attribute, CONNECTION, CT_BITS, CT_TUPLE4, CT_TUPLE6, DISCOVERY,
+    ARP, ATTRIBUTES, Attribute, CONNECTION, CT_BITS, CT_TUPLE4, CT_TUPLE6, DISCOVERY, ERSPAN,
     ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, ETHER_TYPE_NSH, ETHERNET, FIELDLESS, FIELDLESS_OF_TUNNEL,
-    HASH, ICMP, ICMPV6, IPV4, IPV6, MARK, NSH, OPTIONS_OF_TUNNEL, Part, SCTP, Spelling, TCP,
+    GROUP_POLICY, GTPU, HASH, ICMP, ICMPV6, IPV4, IPV6, MARK, NSH, Part, SCTP, Spelling, TCP,
     TUNNEL, UDP, is_arp, is_mpls, is_neighbor_discovery, is_tag, ones,
 };
 use super::error::DatapathTextError;
 use super::flow::DatapathFlow;
+use super::options::{OptionBits, read_geneve};
 use super::scan::{Masked, Scanner, flags, tcp_flags};
 
 /// The names of a tunnel's flags, from bit 0.
@@ -81,6 +82,8 @@ impl<'a> FlowReader<'a> {
         }
         let mut flow = DatapathFlow::default();
         apply(&level, self.masks, &mut flow)?;
+        flow.options = level.options;
+        flow.tunnel_flags = level.tunnel_flags;
         flow.key.derive();
         Ok(flow)
     }
@@ -138,7 +141,7 @@ impl<'a> FlowReader<'a> {
                 level.add("packet_type", vec![(Part::Field(f::PACKET_TYPE, 32), read)])
             }
             "mpls" => level.add_labels(labels(scanner)?),
-            "tunnel" => level.add("tunnel", tunnel(scanner)?),
+            "tunnel" => tunnel(scanner, level),
             "encap" => self.level(scanner, level, depth + 1),
             _ => {
                 let name = FIELDLESS.iter().find(|known| **known == name);
@@ -234,6 +237,8 @@ fn unsupported(name: &str, value: &str) -> Fault {
 struct Level {
     attributes: Vec<(&'static str, Vec<(Part, Masked)>)>,
     labels: Vec<(u32, u32)>,
+    options: Vec<OptionBits>,
+    tunnel_flags: u16,
     inner: Option<Box<Level>>,
 }
 
@@ -523,25 +528,25 @@ fn labels(scanner: &mut Scanner<'_>) -> Result<Vec<(u32, u32)>, Fault> {
 }
 
 /// Takes the members of a tunnel.
-fn tunnel(scanner: &mut Scanner<'_>) -> Result<Vec<(Part, Masked)>, Fault> {
+fn tunnel(scanner: &mut Scanner<'_>, level: &mut Level) -> Result<(), Fault> {
     let mut bits = Vec::new();
     loop {
         if scanner.eat(")") {
-            return Ok(bits);
+            return level.add("tunnel", bits);
         }
         scanner.eat(",");
         let before = *scanner;
         if let Some(name) = scanner.name('(') {
-            let value = inside(scanner)?;
-            match OPTIONS_OF_TUNNEL.contains(&name) {
-                true => refuse_unless_zero(&format!("tunnel.{name}"), value)?,
-                false if name == "flags" && value.is_empty() => {}
-                false if name == "flags" => {
-                    // No rule can ask for the others.
-                    let (value, mask) = flags(value, &TUNNEL_FLAGS).ok_or(Fault::Syntax)?;
-                    bits.push((Part::Field(f::TUN_FLAGS, 1), (value & 1, mask & 1)));
+            match name {
+                "geneve" => {
+                    let read = read_geneve(inside(scanner)?).ok_or(Fault::Syntax)?;
+                    level.options.extend(read);
                 }
-                false => return Err(Fault::Syntax),
+                "erspan" => bits.extend(members_of(scanner, &ERSPAN)?),
+                "gtpu" => bits.extend(members_of(scanner, &GTPU)?),
+                "vxlan" => bits.extend(group_policy(scanner)?),
+                "flags" => level.tunnel_flags = tunnel_flags(inside(scanner)?, &mut bits)?,
+                _ => return Err(Fault::Syntax),
             }
             continue;
         }
@@ -561,6 +566,32 @@ fn tunnel(scanner: &mut Scanner<'_>) -> Result<Vec<(Part, Masked)>, Fault> {
             return Err(Fault::Syntax);
         }
     }
+}
+
+/// Takes the inside of `vxlan(gbp(...))`.
+fn group_policy(scanner: &mut Scanner<'_>) -> Result<Vec<(Part, Masked)>, Fault> {
+    if scanner.eat(")") {
+        return Ok(Vec::new());
+    }
+    match scanner.name('(') {
+        Some(name) if name == GROUP_POLICY.name => {}
+        _ => return Err(Fault::Syntax),
+    }
+    let read = members_of(scanner, &GROUP_POLICY)?;
+    match scanner.eat(")") {
+        true => Ok(read),
+        false => Err(Fault::Syntax),
+    }
+}
+
+/// Reads the flags of a tunnel. Rules can ask for one of them.
+fn tunnel_flags(text: &str, bits: &mut Vec<(Part, Masked)>) -> Result<u16, Fault> {
+    if text.is_empty() {
+        return Ok(0);
+    }
+    let (value, mask) = flags(text, &TUNNEL_FLAGS).ok_or(Fault::Syntax)?;
+    bits.push((Part::Field(f::TUN_FLAGS, 1), (value & 1, mask & 1)));
+    Ok(value as u16)
 }
 
 /// Refuses an attribute without a field, unless all that it says is that it is zero.

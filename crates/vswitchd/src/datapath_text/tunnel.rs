@@ -19,8 +19,13 @@ pub enum TunnelOutput {
     Untouched,
     /// It drops the packet.
     Dropped,
-    /// It gives the outer headers these values.
-    Sent(Box<TunnelMetadata>),
+    /// It sends the packet.
+    Sent {
+        /// The values of the outer headers.
+        values: Box<TunnelMetadata>,
+        /// Whether it takes Ethernet off first.
+        is_layer3: bool,
+    },
 }
 
 /// Asks what a port does with a packet of these values and this IP header.

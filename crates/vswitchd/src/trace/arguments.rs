@@ -15,7 +15,7 @@
 //! Options may stand anywhere. Only a trace with a packet teaches the switch and reaches
 //! controllers.
 
-use thalweg_packet::{Layout, PortId, standard as f};
+use thalweg_packet::{Layout, PortId, TUNNEL_OPTIONS, standard as f};
 use thalweg_pipeline::text::{Parser, PortSpelling, TextError, print_match};
 use thalweg_pipeline::{Action, Actions, BridgeId, Match, Pipeline};
 
@@ -25,7 +25,9 @@ use super::error::TraceRefusal;
 use super::flow::TracedFlow;
 use super::frozen::FrozenTrace;
 use super::names::TraceNames;
-use crate::datapath_text::{DatapathPort, DatapathTextError, FlowReader, FramePayload, compose};
+use crate::datapath_text::{
+    DatapathPort, DatapathTextError, FieldBits, FlowReader, FramePayload, OptionBits, compose,
+};
 
 /// The most bytes of a generated payload.
 const PAYLOAD_BYTES_MAX: usize = 64_000;
@@ -184,7 +186,7 @@ fn read_flow(
     let kind = owner.map(|owner| owner.strip_prefix("ovs-").unwrap_or(owner));
     let error = match read_datapath_flow(names, text) {
         Ok(_) if !names.has_datapath(kind) => return Err(TraceRefusal::NoDatapath),
-        Ok(flow) => return into_bridge(switch, flow),
+        Ok((flow, options)) => return into_bridge(switch, flow, &options),
         Err(error) => error,
     };
     let is_other = matches!(
@@ -209,7 +211,11 @@ fn read_flow(
     }
 }
 
-fn read_datapath_flow(names: &dyn TraceNames, text: &str) -> Result<TracedFlow, DatapathTextError> {
+/// Reads a datapath's flow, and the options of its tunnel.
+fn read_datapath_flow(
+    names: &dyn TraceNames,
+    text: &str,
+) -> Result<(TracedFlow, Vec<OptionBits>), DatapathTextError> {
     let ports = |port: DatapathPort<'_>| match port {
         DatapathPort::Number(number) => Some(PortId(number)),
         DatapathPort::Name(name) => names.datapath_number(name).map(PortId),
@@ -220,10 +226,11 @@ fn read_datapath_flow(names: &dyn TraceNames, text: &str) -> Result<TracedFlow, 
     let read = FlowReader::new(&ports).with_masks().read(&rest)?;
     flow.key = read.key;
     flow.tag_types = read.tag_types;
+    flow.tunnel_flags = read.tunnel_flags;
     if read.mask.get(f::IN_PORT) == 0 {
         flow.key.set(f::IN_PORT, u32::MAX.into());
     }
-    Ok(flow)
+    Ok((flow, read.options))
 }
 
 /// Takes the priority, which no field has, out of a datapath flow.
@@ -254,6 +261,7 @@ fn take_given(text: &str, flow: &mut TracedFlow) -> String {
 fn into_bridge(
     switch: Switch<'_>,
     mut flow: TracedFlow,
+    options: &[OptionBits],
 ) -> Result<(BridgeId, TracedFlow), TraceRefusal> {
     let recirculation = flow.key.get(f::RECIRC_ID) as u32;
     let frozen = switch.names.frozen(recirculation);
@@ -264,8 +272,9 @@ fn into_bridge(
     let port = switch.names.port_of_datapath(number);
     let mut port = port.ok_or(TraceRefusal::NoOpenFlowPort(number))?;
     let tunnel = flow.tunnel();
+    let packet_type = flow.key.get(f::PACKET_TYPE) as u32;
     if tunnel.has_destination()
-        && let Some(receiver) = switch.names.tunnel_source(port, &tunnel)
+        && let Some(receiver) = switch.names.tunnel_source(port, &tunnel, packet_type)
     {
         // Tunnels that listen at one place have one number.
         port = receiver.ok_or(TraceRefusal::NoTunnelPort)?;
@@ -275,8 +284,32 @@ fn into_bridge(
         true => BridgeId::of_port(port),
         false => BridgeId::default(),
     };
+    set_options(switch.names, bridge, options, &mut flow.key);
     let entered = frozen.and_then(|frozen| frozen.continuation.entered);
     Ok((entered.unwrap_or(bridge), flow))
+}
+
+/// Sets the fields that options of Geneve have in a bridge; others are skipped, as a packet's are.
+fn set_options(
+    names: &dyn TraceNames,
+    bridge: BridgeId,
+    options: &[OptionBits],
+    key: &mut FieldBits,
+) {
+    for number in (0..TUNNEL_OPTIONS).filter(|_| !options.is_empty()) {
+        let field = f::tunnel_option_field(number);
+        let Some(known) = names.option(bridge, field) else {
+            continue;
+        };
+        let is_it = |option: &&OptionBits| {
+            (option.class, option.kind, option.len_bytes)
+                == (known.class, known.kind, known.len_bytes)
+        };
+        if let Some((value, _)) = options.iter().find(is_it).and_then(|option| option.bits) {
+            key.set(field, value);
+            key.set(f::TUN_OPTIONS, key.get(f::TUN_OPTIONS) | 1 << number);
+        }
+    }
 }
 
 /// Reads the actions of a packet-out for this packet.

@@ -17,6 +17,8 @@ pub(super) struct TracedFlow {
     pub(super) tag_types: [u16; 2],
     /// Linux's priority of the packet.
     pub(super) priority: u32,
+    /// The flags of its tunnel, as [`DatapathFlow`] has them.
+    pub(super) tunnel_flags: u16,
 }
 
 impl TracedFlow {
@@ -52,6 +54,7 @@ impl TracedFlow {
             key: FieldBits::read_words(layout, &words),
             tag_types: [0; 2],
             priority: self.priority,
+            tunnel_flags: self.tunnel_flags,
         })
     }
 

@@ -6,7 +6,7 @@
 //! (`xlate_wc_init`, `xlate_wc_finish`). A trace says what Open vSwitch would: the mask in the
 //! text covers Thalweg's own, up to what the kind of packet implies.
 
-use thalweg_packet::{FieldId, Layout, standard as f};
+use thalweg_packet::{FieldId, Layout, TUNNEL_OPTIONS, standard as f};
 use thalweg_pipeline::{
     Action, Encap, FlowHash, LearnedBits, Output, SeenFields, Sight, Subfield, Translation,
 };
@@ -73,7 +73,8 @@ impl Examined {
         let has_tag = |field| fields.get(field) & u128::from(f::VLAN_PRESENT) != 0;
         match action {
             Action::SetField(writes) => {
-                for write in writes {
+                // An option that is deleted is not examined.
+                for write in writes.iter().filter(|write| write.field != f::TUN_OPTIONS) {
                     self.write(write.field, write.mask, fields);
                 }
             }
@@ -288,6 +289,7 @@ impl Examined {
         }
         let has_tag = self.bits.get(f::VLAN_TCI) != 0;
         self.add_discovery(key);
+        self.add_tunnel(key);
         let mut flow = DatapathFlow::default();
         (flow.key, flow.mask) = (key.clone(), self.bits);
         flow.cover();
@@ -324,6 +326,32 @@ impl Examined {
         }
     }
 
+    /// Of a packet from a tunnel, what finds the tunnel is compared (`tnl_wc_init`).
+    fn add_tunnel(&mut self, key: &FieldBits) {
+        const CONGESTED: u128 = 3;
+        if !is_from_tunnel(key) {
+            return;
+        }
+        self.add(f::TUN_ID, u64::MAX.into());
+        self.add(f::TUN_TOS, 0xff);
+        let [v4, v6] = [[f::TUN_SRC, f::TUN_DST], [f::TUN_IPV6_SRC, f::TUN_IPV6_DST]];
+        match key.get(f::TUN_DST) {
+            0 => v6.iter().for_each(|field| self.add(*field, u128::MAX)),
+            _ => v4
+                .iter()
+                .for_each(|field| self.add(*field, u32::MAX.into())),
+        }
+        let compared = (0..TUNNEL_OPTIONS).filter(|number| {
+            let field = f::tunnel_option_field(*number);
+            self.bits.get(field) != 0 && key.get(f::TUN_OPTIONS) >> number & 1 == 0
+        });
+        let absent = compared.fold(0, |bits: u128, number| bits | 1 << number);
+        self.add(f::TUN_OPTIONS, absent);
+        if is_ip(key) && key.get(f::TUN_TOS) & CONGESTED == CONGESTED {
+            self.add(f::IP_ECN, CONGESTED);
+        }
+    }
+
     fn add_words(&mut self, layout: &Layout, words: &[u64]) {
         for (field, bits) in layout.fields_in(words) {
             // Open vSwitch tells controllers of these without examining them.
@@ -341,6 +369,7 @@ fn widened(field: FieldId, bits: u128) -> u128 {
     const MULTICAST: u128 = 1 << 40;
     match field {
         f::ETH_SRC | f::ETH_DST if bits != MULTICAST => BROADCAST,
+        f::TUN_ERSPAN_VER => 0xf,
         f::VLAN_TCI | f::VLAN_TCI_INNER => {
             let part = |mask: u128| if bits & mask != 0 { mask } else { 0 };
             bits | part(0x0fff) | part(0xe000)
@@ -349,8 +378,13 @@ fn widened(field: FieldId, bits: u128) -> u128 {
     }
 }
 
-fn is_ip(key: &FieldBits) -> bool {
+/// Whether the packet is one of IP.
+pub(super) fn is_ip(key: &FieldBits) -> bool {
     matches!(key.get(f::ETH_TYPE), 0x0800 | 0x86dd)
+}
+
+fn is_from_tunnel(key: &FieldBits) -> bool {
+    key.get(f::TUN_DST) != 0 || key.get(f::TUN_IPV6_DST) != 0
 }
 
 /// Whether the field is one of a network service header.
@@ -370,9 +404,7 @@ fn has_field(field: FieldId, key: &FieldBits) -> bool {
         f::MPLS_LABEL | f::MPLS_TC | f::MPLS_BOS | f::MPLS_TTL | f::MPLS_LSE1 | f::MPLS_LSE2 => {
             matches!(ether_type, 0x8847 | 0x8848)
         }
-        _ if f::tunnel_part(field).is_some() => {
-            key.get(f::TUN_DST) != 0 || key.get(f::TUN_IPV6_DST) != 0
-        }
+        _ if f::tunnel_part(field).is_some() => is_from_tunnel(key),
         _ if is_service_field(field) => ether_type == 0x894f,
         f::IP_SRC | f::IP_DST => ether_type == 0x0800,
         f::IPV6_SRC | f::IPV6_DST | f::IPV6_LABEL => ether_type == 0x86dd,

@@ -1,11 +1,11 @@
 //! How a trace finds bridges and ports, and what it calls them.
 
-use thalweg_packet::{PortId, TunnelValues};
+use thalweg_packet::{FieldId, PortId, TunnelValues};
 use thalweg_pipeline::{BridgeId, Sender};
 use thalweg_tunnel::InnerIp;
 
 use super::frozen::FrozenTrace;
-use crate::datapath_text::TunnelOutput;
+use crate::datapath_text::{OptionBits, TunnelOutput};
 
 /// Finds bridges and ports by their names, and names them.
 pub trait TraceNames {
@@ -34,9 +34,14 @@ pub trait TraceNames {
     /// The datapath's number of a bridge's port.
     fn datapath_number_of(&self, port: PortId) -> Option<u32>;
 
-    /// The port that a packet with these values of a tunnel comes from, if it came to where
-    /// `port` listens; `None` if that is no tunnel.
-    fn tunnel_source(&self, _port: PortId, _values: &TunnelValues) -> Option<Option<PortId>> {
+    /// The port that a packet with these values of a tunnel and this type comes from, if it came
+    /// to where `port` listens; `None` if that is no tunnel.
+    fn tunnel_source(
+        &self,
+        _port: PortId,
+        _values: &TunnelValues,
+        _packet_type: u32,
+    ) -> Option<Option<PortId>> {
         None
     }
 
@@ -49,6 +54,11 @@ pub trait TraceNames {
         _of_packet: (PortId, Option<InnerIp>),
     ) -> TunnelOutput {
         TunnelOutput::Untouched
+    }
+
+    /// The option of Geneve that a field is in a bridge.
+    fn option(&self, _bridge: BridgeId, _field: FieldId) -> Option<OptionBits> {
+        None
     }
 
     /// The datapath's numbers of walks that a trace froze.

@@ -1,13 +1,13 @@
 //! `ofproto/trace`, with the bridges and ports of the daemon.
 
-use thalweg_packet::{PortId, TunnelValues};
+use thalweg_packet::{FieldId, PortId, TunnelValues, standard as f};
 use thalweg_pipeline::BridgeId;
 use thalweg_tunnel::InnerIp;
 
 use super::Entry;
 use crate::bridges::{Bridges, datapath_of};
 use crate::daemon::Daemon;
-use crate::datapath_text::TunnelOutput;
+use crate::datapath_text::{OptionBits, TunnelOutput};
 use crate::trace::{FrozenTrace, TraceCommand, TraceNames, trace};
 use crate::unixctl::ControlCommand;
 
@@ -124,8 +124,13 @@ impl TraceNames for Bridges {
         Bridges::port(self, port)?.1.datapath_number
     }
 
-    fn tunnel_source(&self, port: PortId, values: &TunnelValues) -> Option<Option<PortId>> {
-        self.tunnels.receiver(port, values)
+    fn tunnel_source(
+        &self,
+        port: PortId,
+        values: &TunnelValues,
+        packet_type: u32,
+    ) -> Option<Option<PortId>> {
+        self.tunnels.receiver(port, values, packet_type)
     }
 
     fn tunnel_output(
@@ -136,9 +141,23 @@ impl TraceNames for Bridges {
     ) -> TunnelOutput {
         match self.tunnels.preview(port, values, of_packet) {
             None => TunnelOutput::Untouched,
-            Some(Ok(outgoing)) => TunnelOutput::Sent(Box::new(outgoing.metadata)),
+            Some(Ok(outgoing)) => TunnelOutput::Sent {
+                values: Box::new(outgoing.metadata),
+                is_layer3: self.tunnels.is_layer3(port),
+            },
             Some(Err(_)) => TunnelOutput::Dropped,
         }
+    }
+
+    fn option(&self, bridge: BridgeId, field: FieldId) -> Option<OptionBits> {
+        let number = f::tunnel_option_of(field)?;
+        let option = self.tunnels.option(bridge.0.into(), number.into())?;
+        Some(OptionBits {
+            class: option.class,
+            kind: option.kind,
+            len_bytes: option.len_bytes,
+            bits: None,
+        })
     }
 
     fn recirculations(&self, walks: &[FrozenTrace]) -> Vec<u32> {

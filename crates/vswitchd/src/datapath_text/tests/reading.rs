@@ -268,8 +268,8 @@ fn what_no_key_holds_is_refused_by_name() {
         ("nd_ext(nd_reserved=0x0,nd_options_type=2)", "`nd_ext="),
         ("tunnel(tun_id=0x1,tp_dst=4789)", "`tunnel.tp_dst=4789`"),
         (
-            "tunnel(geneve({class=0,type=0,len=4,0xa}))",
-            "`tunnel.geneve=",
+            "tunnel(geneve({class=0,type=0,len=125,0xa}))",
+            "syntax error at tunnel(geneve(",
         ),
         ("in_port(1/0xff)", "`in_port=1/0xff`"),
         ("in_port(p9)", "there is no port `p9`"),
