@@ -109,6 +109,7 @@ pub(crate) struct Report {
     pub(crate) statistics: Statistics,
     pub(crate) counters: WorkerCounters,
     pub(crate) ledger: Ledger,
+    pub(crate) spare_packets: usize,
     pub(crate) microflows: usize,
     pub(crate) megaflows: usize,
     pub(crate) masks: usize,

@@ -540,6 +540,7 @@ impl RuleDuty {
             ledger: self.datapath.take_ledger(),
             statistics: self.datapath.statistics().clone(),
             counters: self.counters,
+            spare_packets: self.outbox.pool.available(),
             microflows: self.datapath.microflow_count(),
             megaflows: self.datapath.megaflow_count(),
             masks: self.datapath.mask_count(),
