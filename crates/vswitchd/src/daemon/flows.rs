@@ -239,16 +239,19 @@ impl Daemon {
 
 /// The packet of an upcall as a flow.
 fn packet_of(report: &UpcallReport, layout: &Layout) -> Option<DatapathFlow> {
-    let recirculation_id = report.layout.get(&report.key, f::RECIRC_ID).unwrap_or(0) as u32;
+    let known = |field| report.layout.get(&report.key, field).unwrap_or(0);
     let mut connection = Connection::NONE;
     for field in TRACKED_FIELDS {
-        connection.set(field, report.layout.get(&report.key, field).unwrap_or(0));
+        connection.set(field, known(field));
     }
     let receipt = Receipt {
         in_port: report.in_port.0,
-        recirculation_id,
+        recirculation_id: known(f::RECIRC_ID) as u32,
+        packet_type: report.packet_type,
+        tunnel: report.tunnel.as_deref(),
+        mark: known(f::PKT_MARK) as u32,
+        datapath_hash: known(f::DP_HASH) as u32,
         connection,
-        ..Receipt::default()
     };
     DatapathFlow::of_packet(layout, &report.frame, report.length, &receipt)
 }
@@ -286,4 +289,55 @@ fn actions_of(
     let mut actions = writer.write_covering(effects, flow);
     actions.is_slow |= actions.uses_labels_in_front && !bridges.adds_labels;
     actions.installed()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use thalweg_packet::TunnelValues;
+    use thalweg_pipeline::{Config, Pipeline};
+
+    use super::*;
+
+    #[test]
+    fn the_packet_of_an_upcall_has_all_that_it_came_with() {
+        let pipeline = Pipeline::new(Config::default());
+        let layout = Arc::new(full_layout(&pipeline));
+        let ipv4_type = 1 << 16 | 0x0800;
+        let mut tunnel = TunnelValues::default();
+        (tunnel.id, tunnel.ipv4_source) = (7, 0x0a00_0001);
+        let mut key = vec![0; layout.words()];
+        let known = [
+            (f::RECIRC_ID, 3),
+            (f::PKT_MARK, 4),
+            (f::DP_HASH, 5),
+            (f::CT_ZONE, 6),
+        ];
+        for (field, value) in known {
+            layout.set(&mut key, field, value);
+        }
+        let mut frame = vec![0; 34];
+        (frame[12], frame[13], frame[14]) = (0x08, 0x00, 0x45);
+        frame[17] = 20;
+        let report = UpcallReport {
+            layout: layout.clone(),
+            in_port: PortId(9),
+            length: frame.len(),
+            frame,
+            packet_type: ipv4_type,
+            tunnel: Some(Box::new(tunnel)),
+            key,
+            entry: None,
+            has_failed: false,
+        };
+        let flow = packet_of(&report, &layout).expect("it has headers");
+        for (field, value) in known {
+            assert_eq!(flow.key.get(field), value);
+        }
+        assert_eq!(flow.key.get(f::IN_PORT), 9);
+        assert_eq!(flow.key.get(f::PACKET_TYPE), u128::from(ipv4_type));
+        assert_eq!(flow.key.get(f::TUN_ID), 7);
+        assert_eq!(flow.key.get(f::TUN_SRC), 0x0a00_0001);
+    }
 }
