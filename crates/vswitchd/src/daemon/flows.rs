@@ -4,11 +4,13 @@
 //! cache could answer is logged, with the entry that was made for it; those of `dpif` are about
 //! flows that are dumped.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use thalweg_ovsdb::Uuid;
 use thalweg_packet::{Connection, Layout, PortId, Receipt, standard as f};
-use thalweg_pipeline::{Effect, TRACKED_FIELDS};
+use thalweg_pipeline::{Effect, Sender, TRACKED_FIELDS};
 use thalweg_switch::{UpcallReport, WatchedUpcalls, megaflow_identifier};
 
 use super::Daemon;
@@ -118,9 +120,10 @@ impl Daemon {
         if style.is_verbose {
             writer = writer.verbose();
         }
+        let senders = SenderNumbers::default();
         let flows = megaflows.entries.iter().map(|entry| {
             let mut flow = DatapathFlow::of_entry(&megaflows.layout, &entry.key, &entry.mask);
-            let actions = actions_of(bridges, &entry.effects, &mut flow, shows_names);
+            let actions = actions_of(bridges, &entry.effects, &mut flow, (shows_names, &senders));
             let flow = finish(
                 flow,
                 &layout,
@@ -221,7 +224,8 @@ impl Daemon {
         };
         log(&|| {
             let mut flow = DatapathFlow::of_entry(&report.layout, &report.key, &entry.mask);
-            let actions = actions_of(&self.bridges, &entry.effects, &mut flow, false);
+            let senders = SenderNumbers::default();
+            let actions = actions_of(&self.bridges, &entry.effects, &mut flow, (false, &senders));
             let are_exact = self.switch.are_megaflows_exact();
             let flow = finish(flow, layout, (&report.frame, report.length), are_exact);
             let text = FlowWriter::new(&ports).write(&flow);
@@ -271,19 +275,33 @@ fn finish(
     }
 }
 
+/// Numbers of what is sent to controllers along with packets: the same has the same number.
+/// They are of one dump, since nothing can be asked by them.
+#[derive(Debug, Default)]
+struct SenderNumbers(RefCell<HashMap<Option<Sender>, u32>>);
+
+impl SenderNumbers {
+    /// The number of a sender, from 1.
+    fn number(&self, sender: Option<&Sender>) -> u32 {
+        let mut known = self.0.borrow_mut();
+        let next = known.len() as u32 + 1;
+        *known.entry(sender.cloned()).or_insert(next)
+    }
+}
+
 /// What is done with an entry's packets; the flow's mask covers what that needs.
 fn actions_of(
     bridges: &Bridges,
     effects: &[Effect],
     flow: &mut DatapathFlow,
-    shows_names: bool,
+    (shows_names, senders): (bool, &SenderNumbers),
 ) -> String {
     let ports = |port| bridges.datapath_port(port, shows_names);
     let in_port = PortId(flow.key.get(f::IN_PORT) as u32);
     let writer = ActionWriter {
         ports: &ports,
         recirculations: &|number| number,
-        senders: &|_| 0,
+        senders: &|sender| senders.number(sender),
         tunnels: &|port, values, inner| bridges.tunnel_output(port, values, (in_port, inner)),
     };
     let mut actions = writer.write_covering(effects, flow);
