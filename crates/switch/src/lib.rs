@@ -9,6 +9,7 @@
 
 mod aging;
 mod audit;
+mod by_hand;
 mod clock;
 mod connections;
 mod control;
@@ -63,7 +64,7 @@ pub use removal::{Removal, RemovalReason};
 pub use replace::replacement;
 pub use stations::{KnownStation, StationCounters, StationTotals};
 pub use switch::{Interrupter, Switch, SwitchConfig, SwitchError};
-pub use thalweg_datapath::{UpcallEntry, UpcallReport, WatchedUpcalls};
+pub use thalweg_datapath::{HandFlow, HandFlows, UpcallEntry, UpcallReport, WatchedUpcalls};
 pub use totals::{ChangeCounters, PlugCounters, PortTotals, Totals};
 pub use training::TrainingCounters;
 pub use tunnel_options::OptionsFollower;

@@ -405,6 +405,10 @@ impl RuleDuty {
                 let ledger = self.datapath.flush(&self.shared.pipeline.read());
                 self.answer(Answer::Counted(ledger));
             }
+            Command::PutByHand(flows) => {
+                self.datapath.put_by_hand(flows);
+                self.answer(Answer::Done);
+            }
             Command::Set(setting) => self.set(setting),
             Command::Attach(arrivals) => {
                 for (place, port) in arrivals {

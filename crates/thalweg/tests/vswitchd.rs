@@ -519,7 +519,7 @@ fn rules_and_features_are_shown_as_open_vswitch_shows_them() {
         assert_eq!(features.contains("MPLS Label add: No\n"), is_slow);
         !is_slow
     };
-    let encapsulate = "add-flow br0 priority=40000,ip,actions=encap(mpls),output:2";
+    let encapsulate = "add-flow br0 priority=40000,ip,actions=encap(mpls),local";
     daemon.ok("ovs-ofctl", &format!("-OOpenFlow13 {encapsulate}"));
     assert!(adds_labels());
     daemon.ok("ovs-appctl", "dpif/set-dp-features br0 add_mpls false");
@@ -530,6 +530,60 @@ fn rules_and_features_are_shown_as_open_vswitch_shows_them() {
     let flows = daemon.ok("ovs-appctl", "dpctl/dump-flows");
     assert!(flows.contains("in_port(1)"), "{flows}");
     daemon.ok("ovs-appctl", "revalidator/resume");
+    daemon.stop();
+}
+
+#[test]
+fn flows_put_by_hand_answer_until_the_next_change() {
+    let daemon = Daemon::start();
+    let ports = ["p1", "p2"].map(|name| dummy("br0", name, ""));
+    daemon.vsctl(&format!("{BRIDGE} -- {}", ports.join(" -- ")));
+    let dpctl = |words: &str| daemon.ok("ovs-appctl", &format!("dpctl/{words}"));
+    let refused = |words: &str, error: &str| {
+        let (said, is_ok) = daemon.run("ovs-appctl", &format!("dpctl/{words}"));
+        assert!(!is_ok && said.contains(error), "{words}: {said}");
+    };
+    let send = || {
+        let packet = "netdev-dummy/receive p1 in_port(1),eth(src=50:54:00:00:00:09,\
+                      dst=50:54:00:00:00:0a),eth_type(0x1234)";
+        daemon.ok("ovs-appctl", packet);
+    };
+    let flow = "in_port(1),eth_type(0x1234)";
+    let dumped = || dpctl("dump-flows");
+    dpctl(&format!("add-flow {flow} 2"));
+    refused(
+        &format!("add-flow {flow} drop"),
+        "ovs-vswitchd: updating flow table (File exists)",
+    );
+    refused("add-flow eth_type(0x1234) 2", "(Invalid argument)");
+    refused(
+        "add-flow in_port(1),eth_type(0x1235) pop_vlan",
+        "only ports and drop",
+    );
+    refused(
+        "mod-flow in_port(1),eth_type(0x1235) 2",
+        "(No such file or directory)",
+    );
+    send();
+    assert!(dumped().contains("packets:1, bytes:14, "), "{}", dumped());
+    assert!(dumped().ends_with("actions:2\n"), "{}", dumped());
+    assert_eq!(daemon.counts("br0")["p2"], (0, 1));
+    dpctl(&format!("mod-flow {flow} drop"));
+    send();
+    assert_eq!(daemon.counts("br0")["p2"], (0, 1));
+    let drops = daemon.ok("ovs-appctl", "thalweg/why-drop");
+    assert!(drops.starts_with("action"), "{drops}");
+    // Any change ends it: the rules answer again.
+    daemon.ok("ovs-ofctl", "add-flow br0 dl_type=0x9999,actions=drop");
+    assert_eq!(dumped(), "");
+    refused(&format!("del-flow {flow}"), "(No such file or directory)");
+    let file = daemon.folder.path().join("flows");
+    let lines = format!("{flow} 2\nadd in_port(2),eth_type(0x1235) 1\ndelete {flow}\n");
+    std::fs::write(&file, lines).expect("a file");
+    dpctl(&format!("add-flows {}", file.display()));
+    assert!(dumped().contains("in_port(2)") && !dumped().contains("in_port(1)"));
+    dpctl("del-flows");
+    assert_eq!(dumped(), "");
     daemon.stop();
 }
 

@@ -16,6 +16,7 @@
 //! 3. `cur_cfg` is written in or after the transaction that has all that a configuration
 //!    caused.
 
+mod by_hand;
 mod commands;
 mod configure;
 mod flows;
@@ -37,6 +38,7 @@ use thalweg_packet::{Instant, standard as f};
 use thalweg_pipeline::{Action, Actions, Change, OVS_COMPARED, Operation, Subfield};
 use thalweg_switch::{Interrupter, Switch, SwitchConfig};
 
+use self::by_hand::FlowByHand;
 use self::metrics::DaemonMetrics;
 use self::zones::ZonePolicies;
 use crate::bridges::{Bridges, Complaint, Dummies, STATIONS_MAX, follow_options};
@@ -89,6 +91,8 @@ pub(crate) struct Daemon {
     /// Time-outs of connections, as the tracker was told.
     zones: ZonePolicies,
     metrics: DaemonMetrics,
+    /// Flows that were put by hand, as long as the switch has them.
+    by_hand: Vec<FlowByHand>,
     /// What is complained about now, so that it is said once.
     complaints: BTreeSet<Complaint>,
     /// The folder that sockets of controllers must be in, if there is one.
@@ -210,6 +214,7 @@ impl Daemon {
             controllers: Vec::new(),
             zones: ZonePolicies::default(),
             metrics: DaemonMetrics::default(),
+            by_hand: Vec::new(),
             complaints: BTreeSet::new(),
             confined_to,
             is_ready: false,

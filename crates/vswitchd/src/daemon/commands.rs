@@ -1,5 +1,6 @@
 //! The commands of the control socket, by their names.
 
+mod by_hand;
 mod connections;
 mod coverage;
 mod datapath;
@@ -25,7 +26,8 @@ type Handler = fn(&mut Daemon, &[String]) -> Result<String, String>;
 type Entry = (ControlCommand, Handler);
 
 /// All commands but those of the log.
-const TABLES: [&[Entry]; 13] = [
+const TABLES: [&[Entry]; 14] = [
+    by_hand::COMMANDS,
     connections::COMMANDS,
     coverage::COMMANDS,
     datapath::COMMANDS,

@@ -48,9 +48,9 @@ pub(super) struct ShownFlow {
     pub(super) in_port: PortId,
     pub(super) flow: DatapathFlow,
     pub(super) identifier: u128,
-    key: String,
-    statistics: FlowStatistics,
-    actions: String,
+    pub(super) key: String,
+    pub(super) statistics: FlowStatistics,
+    pub(super) actions: String,
 }
 
 impl ShownFlow {
@@ -78,7 +78,9 @@ impl Daemon {
     /// The flows of all datapaths; they are logged, if the log wants that.
     pub(super) fn flows(&mut self, style: Style) -> Vec<ShownFlow> {
         self.log_flows();
-        self.read_flows(style)
+        let mut flows = self.read_flows(style);
+        flows.extend(self.flows_by_hand(style));
+        flows
     }
 
     /// Dumps all flows into the log, if it wants that.

@@ -34,10 +34,6 @@ pub(super) const COMMANDS: &[Entry] = &[
         delete_ports,
     ),
     (
-        ControlCommand::new("dpctl/del-flows", "[dp]", 0, 1),
-        delete_flows,
-    ),
-    (
         ControlCommand::new("dpif-dummy/change-port-number", "dp port new-number", 3, 3),
         renumber,
     ),
@@ -258,15 +254,6 @@ fn delete_ports(daemon: &mut Daemon, arguments: &[String]) -> Result<String, Str
         true => Ok(String::new()),
         false => Err(errors.join("\n")),
     }
-}
-
-/// Empties the caches: flows come back with the packets that need them.
-fn delete_flows(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
-    if let Some(unknown) = arguments.iter().find(|name| !is_datapath(daemon, name)) {
-        return Err(format!("{unknown}: there is no such datapath"));
-    }
-    daemon.switch.flush_caches();
-    Ok(String::new())
 }
 
 /// Gives a port another number in its datapath.
