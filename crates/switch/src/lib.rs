@@ -54,7 +54,9 @@ pub use learning::LearningCounters;
 pub use long_work::{LongWork, LongWorkStatistics};
 pub use megaflows::{MegaflowReport, Megaflows, megaflow_identifier};
 pub use message::PacketIn;
-pub use openflow::{OpenFlowCounters, OpenFlowIdentity, OpenFlowPlane, OpenFlowTable};
+pub use openflow::{
+    OpenFlowCounters, OpenFlowIdentity, OpenFlowPlane, OpenFlowTable, openflow_text,
+};
 pub use p4::{
     P4Burst, P4Clock, P4Config, P4Forwarder, P4Plane, P4PlaneConfig, P4Switch, P4Totals, P4Waker,
 };

@@ -199,7 +199,7 @@ impl Daemon {
         };
         let mut daemon = Daemon {
             switch,
-            bridges: Bridges::new(dummies, run),
+            bridges: Bridges::new(dummies, run, log.clone()),
             log,
             link,
             writing: None,
