@@ -510,6 +510,11 @@ fn rules_and_features_are_shown_as_open_vswitch_shows_them() {
     assert!(native());
     daemon.ok("ovs-appctl", "dpif/set-dp-features br0 tnl_push_pop false");
     assert!(!native());
+    // What is cached stays through a pause.
+    daemon.ok("ovs-appctl", "revalidator/pause");
+    let flows = daemon.ok("ovs-appctl", "dpctl/dump-flows");
+    assert!(flows.contains("in_port(1)"), "{flows}");
+    daemon.ok("ovs-appctl", "revalidator/resume");
     let adds_labels = || {
         let features = daemon.ok("ovs-appctl", "dpif/show-dp-features br0");
         let rule = "ofproto/trace br0 in_port=1,ip";
@@ -525,11 +530,6 @@ fn rules_and_features_are_shown_as_open_vswitch_shows_them() {
     daemon.ok("ovs-appctl", "dpif/set-dp-features br0 add_mpls false");
     assert!(!adds_labels());
     daemon.ok("ovs-ofctl", "--strict del-flows br0 priority=40000,ip");
-    // What is cached stays through a pause.
-    daemon.ok("ovs-appctl", "revalidator/pause");
-    let flows = daemon.ok("ovs-appctl", "dpctl/dump-flows");
-    assert!(flows.contains("in_port(1)"), "{flows}");
-    daemon.ok("ovs-appctl", "revalidator/resume");
     daemon.stop();
 }
 
@@ -566,6 +566,23 @@ fn flows_put_by_hand_answer_until_the_next_change() {
     );
     send();
     assert!(dumped().contains("packets:1, bytes:14, "), "{}", dumped());
+    let counted = || daemon.ok("ovs-appctl", "dpif-netdev/pmd-stats-show");
+    assert!(
+        counted().contains("  packets received: 1\n"),
+        "{}",
+        counted()
+    );
+    assert!(
+        counted().contains("  miss with success upcall: 0\n"),
+        "{}",
+        counted()
+    );
+    daemon.ok("ovs-appctl", "dpif-netdev/pmd-stats-clear");
+    assert!(
+        counted().contains("  packets received: 0\n"),
+        "{}",
+        counted()
+    );
     assert!(dumped().ends_with("actions:2\n"), "{}", dumped());
     assert_eq!(daemon.counts("br0")["p2"], (0, 1));
     dpctl(&format!("mod-flow {flow} drop"));

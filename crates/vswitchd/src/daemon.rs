@@ -39,6 +39,7 @@ use thalweg_pipeline::{Action, Actions, Change, OVS_COMPARED, Operation, Subfiel
 use thalweg_switch::{Interrupter, Switch, SwitchConfig};
 
 use self::by_hand::FlowByHand;
+use self::commands::WorkerSums;
 use self::metrics::DaemonMetrics;
 use self::zones::ZonePolicies;
 use crate::bridges::{Bridges, Complaint, Dummies, STATIONS_MAX, follow_options};
@@ -93,6 +94,8 @@ pub(crate) struct Daemon {
     metrics: DaemonMetrics,
     /// Flows that were put by hand, as long as the switch has them.
     by_hand: Vec<FlowByHand>,
+    /// What workers had counted when that was cleared.
+    sums_before: WorkerSums,
     /// What is complained about now, so that it is said once.
     complaints: BTreeSet<Complaint>,
     /// The folder that sockets of controllers must be in, if there is one.
@@ -215,6 +218,7 @@ impl Daemon {
             zones: ZonePolicies::default(),
             metrics: DaemonMetrics::default(),
             by_hand: Vec::new(),
+            sums_before: WorkerSums::default(),
             complaints: BTreeSet::new(),
             confined_to,
             is_ready: false,

@@ -14,6 +14,9 @@ mod stations;
 mod trace;
 mod tunnels;
 mod upcalls;
+mod workers;
+
+pub(super) use workers::WorkerSums;
 
 use super::Daemon;
 use crate::unixctl::{ControlCommand, ControlCommands, ControlRequest};
@@ -26,7 +29,7 @@ type Handler = fn(&mut Daemon, &[String]) -> Result<String, String>;
 type Entry = (ControlCommand, Handler);
 
 /// All commands but those of the log.
-const TABLES: [&[Entry]; 14] = [
+const TABLES: [&[Entry]; 15] = [
     by_hand::COMMANDS,
     connections::COMMANDS,
     coverage::COMMANDS,
@@ -41,6 +44,7 @@ const TABLES: [&[Entry]; 14] = [
     trace::COMMANDS,
     tunnels::COMMANDS,
     upcalls::COMMANDS,
+    workers::COMMANDS,
 ];
 
 /// Makes the commands known.
