@@ -371,7 +371,8 @@ impl RuleDuty {
         let _ = self.channels.news.try_send(News::Attention);
     }
 
-    /// Obeys a command and answers it; returns false at the end.
+    /// Obeys a command and answers it; returns false at the end. One match, an arm for each
+    /// command.
     fn follow_command(&mut self, command: Command, ports: &mut Ports) -> bool {
         match command {
             Command::Advance(delta, findings) => {
