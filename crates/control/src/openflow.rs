@@ -14,9 +14,10 @@ pub use thalweg_openflow::{UnknownVersion, Version, Versions};
 
 pub use agent::{
     Agent, AgentCounters, AgentLimits, ConnectionConfig, ConnectionId, ConnectionKind,
-    ConnectionStatus,
+    ConnectionStatus, FlowModReport,
 };
 pub use server::{
     AddressError, ControllerPace, ControllerStatus, ControllerTarget, FailMode, ListenAddress,
-    OpenFlowClock, OpenFlowConfig, OpenFlowServer, OpenFlowServerCounters, Remote,
+    MessageEar, MessageSight, OpenFlowClock, OpenFlowConfig, OpenFlowServer,
+    OpenFlowServerCounters, Remote, SharedEar,
 };

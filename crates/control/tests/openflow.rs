@@ -384,7 +384,7 @@ fn each_controller_has_a_pace_of_its_own() {
     };
     // The time stands still, so that no other pause ends.
     let clock: OpenFlowClock = Arc::new(|| Duration::ZERO);
-    let mut server = OpenFlowServer::start_by(Empty, config, clock).unwrap();
+    let mut server = OpenFlowServer::start_by(Empty, config, clock, None).unwrap();
     drop(listeners[1].accept().unwrap());
     for _ in 0..20 {
         drop(listeners[0].accept().unwrap());

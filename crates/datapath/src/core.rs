@@ -28,6 +28,7 @@ use thalweg_packet::{
 };
 use thalweg_pipeline::{Counters, Effect, Outbox, Pipeline, Walker};
 
+use crate::by_hand::HandFlows;
 use crate::config::{Config, MegaflowClassifier, Mode};
 use crate::continuation::Continuations;
 use crate::dependency::{Dependencies, Index};
@@ -116,6 +117,8 @@ pub(crate) struct Core<const W: usize> {
     pub(crate) leaving: Vec<(EntryId, u32, EvictReason)>,
     /// Reports of upcalls, as far as they are watched.
     pub(crate) watch: UpcallWatch,
+    /// Flows in front of the caches, if some were put by hand.
+    pub(crate) by_hand: Option<Arc<HandFlows>>,
     recirculating: Vec<(Ticket, Packet)>,
 }
 
@@ -187,13 +190,29 @@ impl<const W: usize> Core<W> {
             thrift: Thrift::default(),
             leaving: Vec::new(),
             watch: UpcallWatch::default(),
+            by_hand: None,
             recirculating: Vec::new(),
             config: config.clone(),
         }
     }
 
     /// Forwards packets; see [`crate::Datapath::process`].
+    #[inline]
     pub(crate) fn process(
+        &mut self,
+        packets: &mut Vec<Packet>,
+        now: Instant,
+        pipeline: &Gate<Pipeline>,
+        outbox: &mut Outbox,
+    ) {
+        match self.by_hand.clone() {
+            None => self.process_by_caches(packets, now, pipeline, outbox),
+            Some(flows) => self.process_by_hand(&flows, packets, now, pipeline, outbox),
+        }
+    }
+
+    /// Forwards packets by the caches.
+    pub(crate) fn process_by_caches(
         &mut self,
         packets: &mut Vec<Packet>,
         now: Instant,

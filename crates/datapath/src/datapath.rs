@@ -6,6 +6,7 @@ use thalweg_classifier::Version;
 use thalweg_packet::{Instant, MAX_WORDS, Packet};
 use thalweg_pipeline::{Counters, Delta, Outbox, Pipeline, RuleId};
 
+use crate::by_hand::HandFlows;
 use crate::config::{Config, ConfigError, MEGAFLOWS_MAX, Mode};
 use crate::core::Core;
 use crate::dependency::{Findings, Index, TraversalView};
@@ -154,6 +155,12 @@ impl Datapath {
         with_core!(&mut self.core, core => core.process(packets, now, pipeline, outbox));
     }
 
+    /// Puts flows in front of the caches, in place of those that were put there before; see
+    /// [`HandFlows`]. They end with the next change, and when the caches are emptied.
+    pub fn put_by_hand(&mut self, flows: Option<Arc<HandFlows>>) {
+        with_core!(&mut self.core, core => core.by_hand = flows);
+    }
+
     /// The record in which to search for a change before [`Datapath::begin`], on any thread;
     /// `None` if the maintainer does not use it.
     pub fn index(&self) -> Option<Index> {
@@ -170,6 +177,7 @@ impl Datapath {
     /// # Panics
     /// If two changes are not settled.
     pub fn begin(&mut self, delta: Arc<Delta>, findings: Option<Arc<Findings>>) {
+        self.put_by_hand(None);
         assert!(self.next.is_none(), "two changes at a time");
         let findings = findings.unwrap_or_default();
         self.next = Some(Following::new(delta, findings));

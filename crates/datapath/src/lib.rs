@@ -17,6 +17,7 @@
 //! answer is used only after the [`Maintainer`] has repaired it; others are evicted. This
 //! crate starts no thread, reads no clock, and does no input or output.
 
+mod by_hand;
 mod computational;
 mod config;
 mod content;
@@ -44,6 +45,7 @@ mod training;
 mod upcall;
 mod watch;
 
+pub use by_hand::{HandFlow, HandFlows};
 pub use config::{
     Config, ConfigError, MEGAFLOWS_MAX, MegaflowClassifier, MegaflowConfig, MicroflowConfig, Mode,
     UnknownMegaflowClassifier, UnknownMode,

@@ -306,6 +306,8 @@ impl<const W: usize> Core<W> {
             in_port: packet.in_port(),
             frame: bytes[..bytes.len().min(FRAME_BYTES_MAX)].to_vec(),
             length: packet.original_len(),
+            packet_type: packet.packet_type(),
+            tunnel: packet.tunnel().cloned().map(Box::new),
             key: key[..ingress].to_vec(),
             entry,
             has_failed,

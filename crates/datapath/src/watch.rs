@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use thalweg_packet::{Layout, PortId};
+use thalweg_packet::{Layout, PortId, TunnelValues};
 use thalweg_pipeline::{DropReason, Effect};
 
 /// Most reports that wait.
@@ -49,6 +49,10 @@ pub struct UpcallReport {
     pub frame: Vec<u8>,
     /// The length of the whole packet.
     pub length: usize,
+    /// The type of the packet; zero for Ethernet.
+    pub packet_type: u32,
+    /// The values of its tunnel, if it is from one.
+    pub tunnel: Option<Box<TunnelValues>>,
     /// Its key.
     pub key: Vec<u64>,
     /// The entry that was made or found; `None` if the answer is not remembered.

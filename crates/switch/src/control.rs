@@ -167,6 +167,7 @@ impl Switch {
     /// Empties the caches of all workers. The next packet of each flow walks the tables.
     pub fn flush_caches(&mut self) {
         self.settle();
+        self.by_hand = None;
         for answer in self.ask(|| Command::Flush) {
             if let Answer::Counted(ledger) = answer {
                 steps::settle(&self.shared.pipeline, ledger);
@@ -280,6 +281,7 @@ impl Switch {
             self.tell(worker, Command::Advance(delta.clone(), found.clone()));
             findings.push(found);
         }
+        self.by_hand = None;
         self.unsettled.push_back(Unsettled {
             delta: delta.clone(),
             over: over.to_vec(),

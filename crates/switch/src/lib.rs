@@ -9,6 +9,7 @@
 
 mod aging;
 mod audit;
+mod by_hand;
 mod clock;
 mod connections;
 mod control;
@@ -53,7 +54,9 @@ pub use learning::LearningCounters;
 pub use long_work::{LongWork, LongWorkStatistics};
 pub use megaflows::{MegaflowReport, Megaflows, megaflow_identifier};
 pub use message::PacketIn;
-pub use openflow::{OpenFlowCounters, OpenFlowIdentity, OpenFlowPlane, OpenFlowTable};
+pub use openflow::{
+    OpenFlowCounters, OpenFlowIdentity, OpenFlowPlane, OpenFlowTable, openflow_text,
+};
 pub use p4::{
     P4Burst, P4Clock, P4Config, P4Forwarder, P4Plane, P4PlaneConfig, P4Switch, P4Totals, P4Waker,
 };
@@ -63,7 +66,7 @@ pub use removal::{Removal, RemovalReason};
 pub use replace::replacement;
 pub use stations::{KnownStation, StationCounters, StationTotals};
 pub use switch::{Interrupter, Switch, SwitchConfig, SwitchError};
-pub use thalweg_datapath::{UpcallEntry, UpcallReport, WatchedUpcalls};
+pub use thalweg_datapath::{HandFlow, HandFlows, UpcallEntry, UpcallReport, WatchedUpcalls};
 pub use totals::{ChangeCounters, PlugCounters, PortTotals, Totals};
 pub use training::TrainingCounters;
 pub use tunnel_options::OptionsFollower;

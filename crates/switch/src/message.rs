@@ -10,8 +10,8 @@
 use std::sync::Arc;
 
 use thalweg_datapath::{
-    BuiltIndex, CacheChoice, CacheOwner, EntryView, Findings, IndexJob, Ledger, Requests,
-    Statistics, UpcallReport, Walks, WatchedUpcalls, Work,
+    BuiltIndex, CacheChoice, CacheOwner, EntryView, Findings, HandFlows, IndexJob, Ledger,
+    Requests, Statistics, UpcallReport, Walks, WatchedUpcalls, Work,
 };
 use thalweg_io::{PortCounters, PortStatus};
 use thalweg_packet::{Instant, PortId};
@@ -39,6 +39,8 @@ pub(crate) enum Command {
     Report,
     /// Empty the caches, and report what they counted.
     Flush,
+    /// Put these flows in front of the caches.
+    PutByHand(Option<Arc<HandFlows>>),
     /// Change how the caches work.
     Set(CacheSetting),
     /// Report the counts for these rules.
@@ -109,6 +111,7 @@ pub(crate) struct Report {
     pub(crate) statistics: Statistics,
     pub(crate) counters: WorkerCounters,
     pub(crate) ledger: Ledger,
+    pub(crate) spare_packets: usize,
     pub(crate) microflows: usize,
     pub(crate) megaflows: usize,
     pub(crate) masks: usize,

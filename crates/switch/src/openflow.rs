@@ -32,6 +32,7 @@ mod pausing;
 mod plane;
 mod statistics;
 mod tables;
+mod texts;
 
 use thalweg_openflow::message::switch::Description;
 use thalweg_pipeline::{BridgeId, Change, Miss, Misses, Operation};
@@ -40,6 +41,7 @@ pub use desk::OpenFlowCounters;
 pub(crate) use desks::Desks;
 pub use plane::OpenFlowPlane;
 pub use tables::OpenFlowTable;
+pub use texts::openflow_text;
 
 use crate::Switch;
 

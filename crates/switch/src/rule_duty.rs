@@ -371,7 +371,8 @@ impl RuleDuty {
         let _ = self.channels.news.try_send(News::Attention);
     }
 
-    /// Obeys a command and answers it; returns false at the end.
+    /// Obeys a command and answers it; returns false at the end. One match, an arm for each
+    /// command.
     fn follow_command(&mut self, command: Command, ports: &mut Ports) -> bool {
         match command {
             Command::Advance(delta, findings) => {
@@ -404,6 +405,10 @@ impl RuleDuty {
             Command::Flush => {
                 let ledger = self.datapath.flush(&self.shared.pipeline.read());
                 self.answer(Answer::Counted(ledger));
+            }
+            Command::PutByHand(flows) => {
+                self.datapath.put_by_hand(flows);
+                self.answer(Answer::Done);
             }
             Command::Set(setting) => self.set(setting),
             Command::Attach(arrivals) => {
@@ -540,6 +545,7 @@ impl RuleDuty {
             ledger: self.datapath.take_ledger(),
             statistics: self.datapath.statistics().clone(),
             counters: self.counters,
+            spare_packets: self.outbox.pool.available(),
             microflows: self.datapath.microflow_count(),
             megaflows: self.datapath.megaflow_count(),
             masks: self.datapath.mask_count(),

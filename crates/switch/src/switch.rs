@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use thalweg_conntrack::Tracker;
 use thalweg_conntrack::text::FlushRequest;
-use thalweg_datapath::{Datapath, Gate, Index, Work};
+use thalweg_datapath::{Datapath, Gate, HandFlows, Index, Work};
 use thalweg_io::PortStatus;
 use thalweg_packet::{Instant, PacketPool, PortId};
 use thalweg_pipeline::{
@@ -209,6 +209,8 @@ pub struct Switch {
     /// The routes that every worker has.
     pub(crate) routes: Arc<Routes>,
     pub(crate) plugs: Plugs,
+    /// The flows that were put in front of the caches by hand, as long as workers have them.
+    pub(crate) by_hand: Option<Arc<HandFlows>>,
     /// For the walks that workers leave to the control side.
     pub(crate) walker: Walker,
     pub(crate) changes: ChangeCounters,
@@ -294,6 +296,7 @@ impl Switch {
             unsettled: VecDeque::new(),
             routes: Arc::new(Routes::new(&numbers, config.workers)),
             plugs: Plugs::new(),
+            by_hand: None,
             walker: Walker::default(),
             changes: ChangeCounters::default(),
             maintenance: Work::default(),

@@ -81,6 +81,8 @@ pub struct Totals {
     pub training: TrainingCounters,
     /// Counters of the workers.
     pub workers: WorkerCounters,
+    /// Packets that wait in the workers' pools to be used again.
+    pub spare_packets: usize,
     /// Counters of the V2P node; empty without one.
     pub v2p: V2pCounters,
     /// Packets that the node dropped, by reason.
@@ -117,6 +119,7 @@ impl Totals {
         self.masks += report.masks;
         self.caches.push(report.choice);
         self.workers.add(report.counters);
+        self.spare_packets += report.spare_packets;
     }
 
     /// Dropped packets, by reason: by rules, workers and ports.

@@ -78,6 +78,7 @@ impl Switch {
     pub fn set_megaflows_exact(&mut self, are_exact: bool) {
         self.upcalls.are_exact = are_exact;
         self.settle();
+        self.by_hand = None;
         for answer in self.ask(|| Command::Set(CacheSetting::Exact(are_exact))) {
             if let Answer::Counted(ledger) = answer {
                 steps::settle(&self.shared.pipeline, ledger);

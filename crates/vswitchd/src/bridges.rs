@@ -17,6 +17,7 @@ mod addresses;
 mod allocate;
 mod complaint;
 mod device;
+mod ear;
 mod follow;
 mod mirrors;
 mod mtu;
@@ -42,6 +43,7 @@ pub(crate) use device::{DeviceKind, Dummies};
 pub(crate) use report::Report;
 pub(crate) use wanted::{LOCAL, STATIONS_MAX, WantedBridge, read};
 
+use crate::log::Log;
 use crate::trace::FrozenTraces;
 pub(crate) use tunnels::follow_options;
 
@@ -109,13 +111,14 @@ pub(crate) struct Bridges {
     numbers: DatapathNumbers,
     /// Where sockets of bridges are.
     run_folder: PathBuf,
+    log: Log,
     /// What traces of packets froze.
     pub(crate) frozen_traces: FrozenTraces,
 }
 
 impl Bridges {
-    /// None yet; sockets will be in `run_folder`.
-    pub(crate) fn new(dummies: Dummies, run_folder: PathBuf) -> Bridges {
+    /// None yet; sockets will be in `run_folder`, and messages in the log.
+    pub(crate) fn new(dummies: Dummies, run_folder: PathBuf, log: Log) -> Bridges {
         let tunnels = TunnelHub::new();
         Bridges {
             by_name: BTreeMap::new(),
@@ -125,6 +128,7 @@ impl Bridges {
             adds_labels: true,
             numbers: DatapathNumbers::default(),
             run_folder,
+            log,
             frozen_traces: FrozenTraces::default(),
         }
     }

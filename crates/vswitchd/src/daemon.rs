@@ -16,6 +16,7 @@
 //! 3. `cur_cfg` is written in or after the transaction that has all that a configuration
 //!    caused.
 
+mod by_hand;
 mod commands;
 mod configure;
 mod flows;
@@ -37,6 +38,8 @@ use thalweg_packet::{Instant, standard as f};
 use thalweg_pipeline::{Action, Actions, Change, OVS_COMPARED, Operation, Subfield};
 use thalweg_switch::{Interrupter, Switch, SwitchConfig};
 
+use self::by_hand::FlowByHand;
+use self::commands::WorkerSums;
 use self::metrics::DaemonMetrics;
 use self::zones::ZonePolicies;
 use crate::bridges::{Bridges, Complaint, Dummies, STATIONS_MAX, follow_options};
@@ -89,6 +92,10 @@ pub(crate) struct Daemon {
     /// Time-outs of connections, as the tracker was told.
     zones: ZonePolicies,
     metrics: DaemonMetrics,
+    /// Flows that were put by hand, as long as the switch has them.
+    by_hand: Vec<FlowByHand>,
+    /// What workers had counted when that was cleared.
+    sums_before: WorkerSums,
     /// What is complained about now, so that it is said once.
     complaints: BTreeSet<Complaint>,
     /// The folder that sockets of controllers must be in, if there is one.
@@ -195,7 +202,7 @@ impl Daemon {
         };
         let mut daemon = Daemon {
             switch,
-            bridges: Bridges::new(dummies, run),
+            bridges: Bridges::new(dummies, run, log.clone()),
             log,
             link,
             writing: None,
@@ -210,6 +217,8 @@ impl Daemon {
             controllers: Vec::new(),
             zones: ZonePolicies::default(),
             metrics: DaemonMetrics::default(),
+            by_hand: Vec::new(),
+            sums_before: WorkerSums::default(),
             complaints: BTreeSet::new(),
             confined_to,
             is_ready: false,

@@ -33,6 +33,9 @@ use crate::vlog::{
 /// Permissions of a new log file, before the process's mask.
 const FILE_MODE: u32 = 0o660;
 
+/// Threads whose messages do not name them: those whose work Open vSwitch's main thread does.
+const UNNAMED: [&str; 2] = ["main", "openflow"];
+
 thread_local! {
     /// Messages that the thread has logged.
     static SEQUENCE: Cell<u32> = const { Cell::new(0) };
@@ -252,7 +255,10 @@ impl Log {
         let record = LogRecord {
             module,
             level,
-            thread: thread.name().filter(|name| *name != "main").unwrap_or(""),
+            thread: thread
+                .name()
+                .filter(|name| !UNNAMED.contains(name))
+                .unwrap_or(""),
             text,
         };
         let moment = self.moment();

@@ -336,6 +336,7 @@ fn datapath_actions(
     let mut flow = question.flow.to_datapath_flow();
     flow.mask = mask;
     let mut actions = writer.write(&as_of_a_rule(effects), &flow);
+    actions.is_slow |= actions.uses_labels_in_front && !names.adds_labels();
     if question.frame.is_none() {
         // Without a packet nothing is sent to controllers.
         actions.text = actions.text.replace("dont_send=0,", "dont_send=1,");

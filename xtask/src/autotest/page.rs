@@ -36,7 +36,7 @@ const REASONS: [(&str, &str); 37] = [
     ("nsh", "network service headers, in part"),
     (
         "set-dp-features",
-        "the datapath's features cannot be turned off",
+        "only two features of the datapath can be turned off",
     ),
     ("tun_metadata", "tunnels, in part"),
     ("packet_type=(1", "packet types, in part"),

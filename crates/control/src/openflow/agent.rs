@@ -16,6 +16,7 @@
 
 mod bundles;
 mod changes;
+mod flow_mods;
 mod link;
 mod monitors;
 mod rate;
@@ -31,6 +32,7 @@ use bytes::Bytes;
 use thalweg_openflow::message::connection::Role;
 use thalweg_openflow::{Session, SessionConfig, SessionCounters, Version, Versions};
 
+pub use self::flow_mods::FlowModReport;
 use super::target::Target;
 use link::Link;
 use tlv::TlvMaps;
@@ -259,7 +261,7 @@ impl<T: Target> Agent<T> {
             self.handle(&mut link, incoming, &mut waiting, now);
             link.is_limited = link.changes.next_at(now).is_some();
         }
-        self.flush(&mut link, &mut waiting);
+        self.flush(&mut link, &mut waiting, now);
         link.notice_version();
         self.links.insert(id, link);
         self.watch_flows();
@@ -346,6 +348,17 @@ impl<T: Target> Agent<T> {
     pub fn take_refusals(&mut self, id: ConnectionId) -> Vec<String> {
         let link = self.links.get_mut(&id);
         link.map_or_else(Vec::new, Link::take_refusals)
+    }
+
+    /// What flow entries a connection changed, if it is time for a log to tell that or the
+    /// connection ends.
+    pub fn take_flow_mods(
+        &mut self,
+        id: ConnectionId,
+        now: Duration,
+        is_over: bool,
+    ) -> Option<FlowModReport> {
+        self.links.get_mut(&id)?.flow_mods.take(now, is_over)
     }
 
     /// Why a connection ended, if it did.

@@ -17,6 +17,7 @@ mod address;
 mod connection;
 mod controllers;
 mod standalone;
+mod watch;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -35,6 +36,7 @@ use tokio::task::LocalSet;
 use tokio_rustls::TlsAcceptor;
 
 pub use self::address::{AddressError, ListenAddress, Remote};
+pub use self::watch::{MessageEar, MessageSight, SharedEar};
 use super::agent::{
     Agent, AgentCounters, AgentLimits, ConnectionConfig, ConnectionId, ConnectionKind,
 };
@@ -263,10 +265,10 @@ impl OpenFlowServer {
         config: OpenFlowConfig,
     ) -> Result<OpenFlowServer, ServerError> {
         let start = Clock::now();
-        OpenFlowServer::start_by(target, config, Arc::new(move || start.elapsed()))
+        OpenFlowServer::start_by(target, config, Arc::new(move || start.elapsed()), None)
     }
 
-    /// The same, with a clock.
+    /// The same, with a clock, and an ear that hears what connections carry.
     ///
     /// # Errors
     /// As [`OpenFlowServer::start`].
@@ -274,6 +276,7 @@ impl OpenFlowServer {
         target: T,
         config: OpenFlowConfig,
         clock: OpenFlowClock,
+        ear: Option<SharedEar>,
     ) -> Result<OpenFlowServer, ServerError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -296,7 +299,7 @@ impl OpenFlowServer {
         let (of_thread, told) = (counters.clone(), shown.clone());
         let thread = std::thread::Builder::new().name("openflow".to_owned());
         let thread = thread.spawn(move || {
-            let hub = Rc::new(Hub::new(target, config, clock, of_thread, told));
+            let hub = Rc::new(Hub::new(target, config, (clock, ear), (of_thread, told)));
             let set = LocalSet::new();
             set.spawn_local(hub.clone().follow());
             for (bound, acceptor) in clients {
@@ -427,6 +430,8 @@ struct Hub<T> {
     agent: RefCell<Agent<T>>,
     config: OpenFlowConfig,
     clock: OpenFlowClock,
+    /// Hears what connections carry.
+    ear: Option<SharedEar>,
     /// Wakes the task of each connection.
     wakers: RefCell<BTreeMap<ConnectionId, Rc<Notify>>>,
     /// The connections to controllers, with their places in the configuration.
@@ -443,9 +448,8 @@ impl<T: Target + 'static> Hub<T> {
     fn new(
         target: T,
         config: OpenFlowConfig,
-        clock: OpenFlowClock,
-        counters: Arc<Counters>,
-        shown: Arc<Shown>,
+        (clock, ear): (OpenFlowClock, Option<SharedEar>),
+        (counters, shown): (Arc<Counters>, Arc<Shown>),
     ) -> Hub<T> {
         let mut agent = Agent::new(target, config.agent);
         let events = shown.bell.clone();
@@ -457,6 +461,7 @@ impl<T: Target + 'static> Hub<T> {
             agent: RefCell::new(agent),
             config,
             clock,
+            ear,
             wakers: RefCell::default(),
             reached: RefCell::default(),
             snoopers: RefCell::default(),

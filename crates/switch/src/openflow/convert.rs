@@ -23,5 +23,5 @@ pub(super) fn knows(field: thalweg_openflow::FieldId) -> bool {
 }
 
 /// The numbers of OpenFlow 1.3's actions that the pipeline has: output, MPLS TTL, VLAN, MPLS,
-/// group, IP TTL, set-field.
-pub(super) const ACTIONS: [u16; 11] = [0, 15, 16, 17, 18, 19, 20, 22, 23, 24, 25];
+/// queue, group, IP TTL, set-field.
+pub(super) const ACTIONS: [u16; 12] = [0, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25];

@@ -367,7 +367,11 @@ pub(super) fn set_up(
         }
     }
     for (number, wanted) in wanted {
-        desk.tables.known.entry(number).or_default().name = wanted.name.clone();
+        let table = desk.tables.known.entry(number).or_default();
+        // A configured name that is said again is still the configuration's alone.
+        if table.configured.name.is_empty() {
+            table.name = wanted.name.clone();
+        }
     }
     Ok(())
 }
@@ -388,6 +392,10 @@ impl Switch {
                 continue;
             }
             let table = desk.tables.known.entry(number).or_default();
+            if !configured.name.is_empty() {
+                // As in Open vSwitch, the controller's does not come back after it.
+                table.name.clear();
+            }
             table.configured = configured;
             let limit = table.limit();
             let id = bridge.table(number);

@@ -299,6 +299,23 @@ pub(super) fn random_mac(row: &Row) -> MacAddress {
     MacAddress([a & 0xfc | 0x02, b, c, d, e, f & 0xf0])
 }
 
+/// Whether Open vSwitch has a name for itself: for the ports of tunnels and of datapaths.
+pub(super) fn is_reserved(name: &str) -> bool {
+    const TUNNELS: [&str; 9] = [
+        "erspan_sys",
+        "genev_sys",
+        "gre_sys",
+        "gtpu_sys",
+        "ip6erspan_sys",
+        "ip6gre_sys",
+        "lisp_sys",
+        "udp_sys",
+        "vxlan_sys",
+    ];
+    const DATAPATHS: [&str; 3] = ["ovs-dummy", "ovs-netdev", "ovs-system"];
+    DATAPATHS.contains(&name) || TUNNELS.iter().any(|prefix| name.starts_with(prefix))
+}
+
 /// An error about an interface; some texts name it already.
 pub(super) fn about(name: &str, error: String) -> String {
     let prefix = format!("{name}: ");

@@ -16,7 +16,7 @@ use thalweg_pipeline::{Change, Mirrors, Operation, PortVlans};
 use thalweg_switch::{PortDevice, PortIdentity, Switch, SwitchPort};
 
 use super::allocate::PortNumbers;
-use super::device::{about, random_mac};
+use super::device::{about, is_reserved, random_mac};
 use super::serve::tables;
 use super::tunnels::TunnelPlace;
 use super::wanted::{WantedBridge, WantedInterface};
@@ -246,11 +246,9 @@ impl Bridges {
                 }
             }
         }
-        // Invariant 1.
-        if let Err(error) = switch.attach_all(arrivals) {
-            debug_assert!(false, "{error}");
-            complaints.push(error.to_string());
-        }
+        // Only a number that is taken would be refused, and a half of them cannot be attached.
+        let attached = switch.attach_all(arrivals);
+        attached.expect("invariant 1: each new port has a number of its own");
         complaints
     }
 
@@ -279,7 +277,10 @@ impl Bridges {
             }
         }
         let mut interface = Interface::without_device(wanted);
-        let kind = DeviceKind::of(self.dummies, &bridge.datapath_type, &wanted.kind);
+        let kind = match is_reserved(&wanted.name) {
+            true => Err(reserved(&wanted.name)),
+            false => DeviceKind::of(self.dummies, &bridge.datapath_type, &wanted.kind),
+        };
         let mut numbers = std::mem::take(&mut bridge.numbers);
         let added = kind.and_then(|kind| {
             interface.kind = Some(kind);
@@ -298,7 +299,10 @@ impl Bridges {
             bridge.numbers = numbers;
             bridge.interfaces.insert(wanted.name.clone(), interface);
         }
-        added.map_err(|error| about(&wanted.name, error))
+        added.map_err(|error| match is_reserved(&wanted.name) {
+            true => error,
+            false => about(&wanted.name, error),
+        })
     }
 
     /// Opens the device of a new port and names it; returns the port to attach, or nothing for a
@@ -434,6 +438,11 @@ impl Bridges {
             }
         }
     }
+}
+
+/// Why there is no interface with a reserved name.
+fn reserved(name: &str) -> String {
+    format!("could not create interface {name}, name is reserved")
 }
 
 /// A port's name, address and device, for OpenFlow.

@@ -14,6 +14,7 @@ use thalweg_ovsdb::{DatabaseReplica, DatabaseTransaction, Row};
 use thalweg_packet::PortId;
 use thalweg_switch::{PortTotals, Switch, Totals};
 
+use super::device::is_reserved;
 use super::{Bridge, Bridges, DeviceKind, Dummies, Interface};
 
 /// Types of interfaces that exist with and without dummies.
@@ -157,7 +158,9 @@ impl Bridge {
 impl Interface {
     fn report(&self, transaction: &mut DatabaseTransaction, row: &Arc<Row>, has_link: bool) {
         let number = self.number.map_or(-1, i64::from);
+        // Open vSwitch tells of reserved names in its log alone.
         let error = self.error.as_deref();
+        let error = error.filter(|_| !is_reserved(&self.wanted.name));
         transaction.set(row, interface::OFPORT, Some(number));
         transaction.set(row, interface::ERROR, error);
         let name = &self.wanted.name;

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use thalweg_control::openflow::{
     AgentLimits, ControllerTarget, ListenAddress, OpenFlowClock, OpenFlowConfig, OpenFlowServer,
-    Remote,
+    Remote, SharedEar,
 };
 use thalweg_packet::Instant;
 use thalweg_switch::{OpenFlowIdentity, OpenFlowTable, Switch};
 
+use super::ear::LoggingEar;
 use super::wanted::WantedTable;
 use super::{Bridge, Bridges, WantedBridge};
 
@@ -69,9 +70,13 @@ impl Bridges {
             identity.description.datapath.clone_from(description);
         }
         let plane = switch.open_flow(bridge.id, identity);
+        let ear: SharedEar = Arc::new(LoggingEar {
+            log: self.log.clone(),
+            bridge: wanted.name.clone(),
+        });
         let clock = switch.clock();
         let clock: OpenFlowClock = Arc::new(move || clock.now() - Instant::ZERO);
-        match OpenFlowServer::start_by(plane, config, clock) {
+        match OpenFlowServer::start_by(plane, config, clock, Some(ear)) {
             Ok(server) => bridge.server = Some(server),
             Err(error) => {
                 switch.close_openflow(bridge.id);

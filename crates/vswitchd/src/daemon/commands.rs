@@ -1,5 +1,6 @@
 //! The commands of the control socket, by their names.
 
+mod by_hand;
 mod connections;
 mod coverage;
 mod datapath;
@@ -13,6 +14,9 @@ mod stations;
 mod trace;
 mod tunnels;
 mod upcalls;
+mod workers;
+
+pub(super) use workers::WorkerSums;
 
 use super::Daemon;
 use crate::unixctl::{ControlCommand, ControlCommands, ControlRequest};
@@ -25,7 +29,8 @@ type Handler = fn(&mut Daemon, &[String]) -> Result<String, String>;
 type Entry = (ControlCommand, Handler);
 
 /// All commands but those of the log.
-const TABLES: [&[Entry]; 13] = [
+const TABLES: [&[Entry]; 15] = [
+    by_hand::COMMANDS,
     connections::COMMANDS,
     coverage::COMMANDS,
     datapath::COMMANDS,
@@ -39,6 +44,7 @@ const TABLES: [&[Entry]; 13] = [
     trace::COMMANDS,
     tunnels::COMMANDS,
     upcalls::COMMANDS,
+    workers::COMMANDS,
 ];
 
 /// Makes the commands known.

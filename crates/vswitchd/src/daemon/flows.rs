@@ -4,16 +4,18 @@
 //! cache could answer is logged, with the entry that was made for it; those of `dpif` are about
 //! flows that are dumped.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use thalweg_ovsdb::Uuid;
 use thalweg_packet::{Connection, Layout, PortId, Receipt, standard as f};
-use thalweg_pipeline::{BridgeId, Effect, TRACKED_FIELDS};
+use thalweg_pipeline::{BridgeId, Effect, Sender, TRACKED_FIELDS};
 use thalweg_switch::{UpcallReport, WatchedUpcalls, megaflow_identifier};
 
 use super::Daemon;
 use crate::bridges::{Bridges, datapath_of};
-use crate::datapath_text::{ActionWriter, DatapathFlow, FieldBits, FlowStatistics, FlowWriter};
+use crate::datapath_text::{ActionWriter, DatapathFlow, FlowStatistics, FlowWriter};
 use crate::log::LogLimit;
 use crate::trace::{TraceCommand, TraceNames, full_layout, trace};
 use crate::vlog::{LogLevel, modules};
@@ -46,9 +48,9 @@ pub(super) struct ShownFlow {
     pub(super) in_port: PortId,
     pub(super) flow: DatapathFlow,
     pub(super) identifier: u128,
-    key: String,
-    statistics: FlowStatistics,
-    actions: String,
+    pub(super) key: String,
+    pub(super) statistics: FlowStatistics,
+    pub(super) actions: String,
 }
 
 impl ShownFlow {
@@ -76,7 +78,9 @@ impl Daemon {
     /// The flows of all datapaths; they are logged, if the log wants that.
     pub(super) fn flows(&mut self, style: Style) -> Vec<ShownFlow> {
         self.log_flows();
-        self.read_flows(style)
+        let mut flows = self.read_flows(style);
+        flows.extend(self.flows_by_hand(style));
+        flows
     }
 
     /// Dumps all flows into the log, if it wants that.
@@ -119,9 +123,10 @@ impl Daemon {
         if style.is_verbose {
             writer = writer.verbose();
         }
+        let senders = SenderNumbers::default();
         let flows = megaflows.entries.iter().map(|entry| {
             let mut flow = DatapathFlow::of_entry(&megaflows.layout, &entry.key, &entry.mask);
-            let actions = actions_of(bridges, &entry.effects, &mut flow, shows_names);
+            let actions = actions_of(bridges, &entry.effects, &mut flow, (shows_names, &senders));
             let flow = finish(
                 flow,
                 &layout,
@@ -226,7 +231,8 @@ impl Daemon {
         };
         log(&|| {
             let mut flow = DatapathFlow::of_entry(&report.layout, &report.key, &entry.mask);
-            let actions = actions_of(&self.bridges, &entry.effects, &mut flow, false);
+            let senders = SenderNumbers::default();
+            let actions = actions_of(&self.bridges, &entry.effects, &mut flow, (false, &senders));
             let are_exact = self.switch.are_megaflows_exact();
             let flow = finish(flow, layout, (&report.frame, report.length), are_exact);
             let text = writer.write(&flow);
@@ -244,19 +250,18 @@ impl Daemon {
 
 /// The packet of an upcall as a flow, with what it has beside its bytes.
 fn packet_of(report: &UpcallReport, layout: &Layout) -> Option<DatapathFlow> {
-    let known = FieldBits::read_words(&report.layout, &report.key);
+    let known = |field| report.layout.get(&report.key, field).unwrap_or(0);
     let mut connection = Connection::NONE;
     for field in TRACKED_FIELDS {
-        connection.set(field, known.get(field));
+        connection.set(field, known(field));
     }
-    let tunnel = known.tunnel();
     let receipt = Receipt {
         in_port: report.in_port.0,
-        recirculation_id: known.get(f::RECIRC_ID) as u32,
-        packet_type: known.get(f::PACKET_TYPE) as u32,
-        tunnel: Some(&tunnel),
-        mark: known.get(f::PKT_MARK) as u32,
-        datapath_hash: known.get(f::DP_HASH) as u32,
+        recirculation_id: known(f::RECIRC_ID) as u32,
+        packet_type: report.packet_type,
+        tunnel: report.tunnel.as_deref(),
+        mark: known(f::PKT_MARK) as u32,
+        datapath_hash: known(f::DP_HASH) as u32,
         connection,
     };
     DatapathFlow::of_packet(layout, &report.frame, report.length, &receipt)
@@ -277,22 +282,87 @@ fn finish(
     }
 }
 
+/// Numbers of what is sent to controllers along with packets: the same has the same number.
+/// They are of one dump, since nothing can be asked by them.
+#[derive(Debug, Default)]
+struct SenderNumbers(RefCell<HashMap<Option<Sender>, u32>>);
+
+impl SenderNumbers {
+    /// The number of a sender, from 1.
+    fn number(&self, sender: Option<&Sender>) -> u32 {
+        let mut known = self.0.borrow_mut();
+        let next = known.len() as u32 + 1;
+        *known.entry(sender.cloned()).or_insert(next)
+    }
+}
+
 /// What is done with an entry's packets; the flow's mask covers what that needs.
 fn actions_of(
     bridges: &Bridges,
     effects: &[Effect],
     flow: &mut DatapathFlow,
-    shows_names: bool,
+    (shows_names, senders): (bool, &SenderNumbers),
 ) -> String {
     let ports = |port| bridges.datapath_port(port, shows_names);
     let in_port = PortId(flow.key.get(f::IN_PORT) as u32);
     let writer = ActionWriter {
         ports: &ports,
         recirculations: &|number| number,
-        senders: &|_| 0,
+        senders: &|sender| senders.number(sender),
         tunnels: &|port, values, inner| bridges.tunnel_output(port, values, (in_port, inner)),
     };
     let mut actions = writer.write_covering(effects, flow);
     actions.is_slow |= actions.uses_labels_in_front && !bridges.adds_labels;
     actions.installed()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use thalweg_packet::TunnelValues;
+    use thalweg_pipeline::{Config, Pipeline};
+
+    use super::*;
+
+    #[test]
+    fn the_packet_of_an_upcall_has_all_that_it_came_with() {
+        let pipeline = Pipeline::new(Config::default());
+        let layout = Arc::new(full_layout(&pipeline));
+        let ipv4_type = 1 << 16 | 0x0800;
+        let mut tunnel = TunnelValues::default();
+        (tunnel.id, tunnel.ipv4_source) = (7, 0x0a00_0001);
+        let mut key = vec![0; layout.words()];
+        let known = [
+            (f::RECIRC_ID, 3),
+            (f::PKT_MARK, 4),
+            (f::DP_HASH, 5),
+            (f::CT_ZONE, 6),
+        ];
+        for (field, value) in known {
+            layout.set(&mut key, field, value);
+        }
+        let mut frame = vec![0; 34];
+        (frame[12], frame[13], frame[14]) = (0x08, 0x00, 0x45);
+        frame[17] = 20;
+        let report = UpcallReport {
+            layout: layout.clone(),
+            in_port: PortId(9),
+            length: frame.len(),
+            frame,
+            packet_type: ipv4_type,
+            tunnel: Some(Box::new(tunnel)),
+            key,
+            entry: None,
+            has_failed: false,
+        };
+        let flow = packet_of(&report, &layout).expect("it has headers");
+        for (field, value) in known {
+            assert_eq!(flow.key.get(field), value);
+        }
+        assert_eq!(flow.key.get(f::IN_PORT), 9);
+        assert_eq!(flow.key.get(f::PACKET_TYPE), u128::from(ipv4_type));
+        assert_eq!(flow.key.get(f::TUN_ID), 7);
+        assert_eq!(flow.key.get(f::TUN_SRC), 0x0a00_0001);
+    }
 }

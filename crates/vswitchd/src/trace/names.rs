@@ -71,6 +71,12 @@ pub trait TraceNames {
         None
     }
 
+    /// Whether the datapath puts labels in front of packets; where it does not, the slow path
+    /// does that.
+    fn adds_labels(&self) -> bool {
+        true
+    }
+
     /// The datapath's number of the state that is sent to a controller.
     fn sender(&self, _sender: Option<&Sender>) -> u32 {
         1

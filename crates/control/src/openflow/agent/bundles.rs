@@ -40,7 +40,7 @@ impl<T: Target> Agent<T> {
                 BundleControlType::CloseReply
             }
             BundleControlType::CommitRequest => {
-                self.commit(link, xid, control)?;
+                self.commit(link, xid, control, now)?;
                 BundleControlType::CommitReply
             }
             BundleControlType::DiscardRequest => {
@@ -157,6 +157,7 @@ impl<T: Target> Agent<T> {
         link: &mut Link,
         xid: u32,
         control: &BundleControl,
+        now: Duration,
     ) -> Result<(), Refusal> {
         let bundle = link.remove_bundle(control.bundle);
         let bundle = bundle.ok_or_else(|| unknown(control.bundle))?;
@@ -177,6 +178,7 @@ impl<T: Target> Agent<T> {
         match result {
             Some(Ok(outcome)) => {
                 self.changes_done += 1;
+                link.flow_mods.count(&transactions[0].changes, now);
                 self.tell_flows(Some((link, xid)), &outcome.flows);
                 self.forward(link, xid, &transactions[0]);
                 Ok(())

@@ -42,12 +42,12 @@ impl<T: Target> Agent<T> {
         let message = match incoming.frame {
             Ok(frame) => frame.message,
             Err(refusal) => {
-                self.flush(link, waiting);
+                self.flush(link, waiting, now);
                 return link.refuse(&refusal, &bytes);
             }
         };
         if link.role == Role::Secondary && is_for_primaries(&message) {
-            self.flush(link, waiting);
+            self.flush(link, waiting, now);
             let what = "secondaries change nothing";
             return link.refuse(&refuse(ErrorCode::OFPBRC_IS_SECONDARY, what), &bytes);
         }
@@ -73,7 +73,7 @@ impl<T: Target> Agent<T> {
         if matches!(*message, Message::BarrierRequest) {
             return waiting.push(Waiting::Barrier(xid));
         }
-        self.flush(link, waiting);
+        self.flush(link, waiting, now);
         if let Err(refusal) = self.answer(link, xid, &bytes, *message, now) {
             link.refuse(&refusal, &bytes);
         }
@@ -83,7 +83,7 @@ impl<T: Target> Agent<T> {
     ///
     /// Changes on both sides of a barrier may become one publication: its reply then comes
     /// after both, which is later than it must.
-    pub(super) fn flush(&mut self, link: &mut Link, waiting: &mut Vec<Waiting>) {
+    pub(super) fn flush(&mut self, link: &mut Link, waiting: &mut Vec<Waiting>, now: Duration) {
         if waiting.is_empty() {
             return;
         }
@@ -116,6 +116,7 @@ impl<T: Target> Agent<T> {
             match results.next() {
                 Some((Ok(outcome), transaction)) => {
                     self.changes_done += 1;
+                    link.flow_mods.count(&transaction.changes, now);
                     self.tell_flows(Some((link, xid)), &outcome.flows);
                     self.forward(link, xid, transaction);
                 }

@@ -11,6 +11,7 @@ use thalweg_openflow::message::packet::{PacketInFormat, reason};
 use thalweg_openflow::message::type_name;
 use thalweg_openflow::{Pieces, Refusal, Session, Version};
 
+use super::flow_mods::FlowModCounts;
 use super::rate::Rate;
 use super::{ConnectionConfig, ConnectionKind, REPLY_BYTES};
 use crate::openflow::target::{Change, FlowCursor};
@@ -88,6 +89,8 @@ pub(super) struct Link {
     pub(super) is_limited: bool,
     pub(super) packets_dropped: u64,
     pub(super) packets_limited: u64,
+    /// Changes of flow entries that the owner's log was not told of.
+    pub(super) flow_mods: FlowModCounts,
     /// What was refused since the owner asked, and how much more was.
     refusals: (Vec<String>, usize),
 }
@@ -130,6 +133,7 @@ impl Link {
             is_limited: false,
             packets_dropped: 0,
             packets_limited: 0,
+            flow_mods: FlowModCounts::default(),
             refusals: (Vec::new(), 0),
         }
     }

@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
+use super::watch::OverheardConnection;
 use super::{Hub, Purpose, WRITE_PATIENCE, count};
 use crate::openflow::agent::{ConnectionConfig, ConnectionId};
 use crate::openflow::target::Target;
@@ -47,14 +48,17 @@ impl<T: Target + 'static> Hub<T> {
             // The place is taken before the handshake, so that those who never end one are
             // bounded, too.
             let id = self.open(self.client_config(purpose), purpose);
+            let address = bound.address();
+            let (kind, _) = address.split_once(':').unwrap_or_default();
+            let name = format!("{kind}#{}", id.0);
             tokio::task::spawn_local(async move {
                 match acceptor {
-                    None => hub.clone().serve(id, stream).await,
+                    None => hub.clone().serve(id, name, stream).await,
                     Some(acceptor) => {
                         let shaken =
                             tokio::time::timeout(HANDSHAKE_PATIENCE, acceptor.accept(stream));
                         match shaken.await {
-                            Ok(Ok(stream)) => hub.clone().serve(id, Box::new(stream)).await,
+                            Ok(Ok(stream)) => hub.clone().serve(id, name, Box::new(stream)).await,
                             _ => count(&hub.counters.failed_handshakes),
                         }
                     }
@@ -87,14 +91,31 @@ impl<T: Target + 'static> Hub<T> {
     }
 
     /// Carries bytes between a socket and its session until either ends.
-    pub(super) async fn serve(self: Rc<Self>, id: ConnectionId, mut stream: Box<dyn Stream>) {
+    pub(super) async fn serve(
+        self: Rc<Self>,
+        id: ConnectionId,
+        name: String,
+        mut stream: Box<dyn Stream>,
+    ) {
+        let mut overheard = OverheardConnection::new(self.ear.clone(), name, self.config.versions);
+        self.clone().carry(id, &mut stream, &mut overheard).await;
+        self.tell_flow_mods(id, &overheard, true);
+    }
+
+    async fn carry(
+        self: Rc<Self>,
+        id: ConnectionId,
+        stream: &mut Box<dyn Stream>,
+        overheard: &mut OverheardConnection,
+    ) {
         let waker = self.wakers.borrow().get(&id).cloned();
         let Some(waker) = waker else { return };
         let mut buffer = vec![0; READ_BYTES];
         loop {
-            if !self.write(id, &mut stream).await {
+            if !self.write(id, stream, overheard).await {
                 return;
             }
+            self.tell_flow_mods(id, overheard, false);
             let (is_over, has_work, wants_input) = {
                 let agent = self.agent.borrow();
                 (agent.is_over(id), agent.has_work(id), agent.wants_input(id))
@@ -113,6 +134,7 @@ impl<T: Target + 'static> Hub<T> {
             tokio::select! {
                 read = stream.read(&mut buffer), if wants_input => match read {
                     Ok(length @ 1..) => {
+                        overheard.receive(&buffer[..length]);
                         self.agent.borrow_mut().receive(id, &buffer[..length], self.now());
                         self.after_work(id);
                     }
@@ -124,7 +146,12 @@ impl<T: Target + 'static> Hub<T> {
     }
 
     /// Writes all that waits; false if the peer takes nothing any more.
-    async fn write(&self, id: ConnectionId, stream: &mut Box<dyn Stream>) -> bool {
+    async fn write(
+        &self,
+        id: ConnectionId,
+        stream: &mut Box<dyn Stream>,
+        overheard: &mut OverheardConnection,
+    ) -> bool {
         loop {
             let bytes = self.agent.borrow_mut().take_output(id);
             let Some(bytes) = bytes else { break };
@@ -132,9 +159,21 @@ impl<T: Target + 'static> Hub<T> {
             if !matches!(written, Ok(Ok(()))) {
                 return false;
             }
+            overheard.send(&bytes);
         }
         let flushed = tokio::time::timeout(WRITE_PATIENCE, stream.flush()).await;
         matches!(flushed, Ok(Ok(())))
+    }
+
+    /// Tells what flow entries the connection changed, if it is time for that or `is_over`.
+    fn tell_flow_mods(&self, id: ConnectionId, overheard: &OverheardConnection, is_over: bool) {
+        let report = self
+            .agent
+            .borrow_mut()
+            .take_flow_mods(id, self.now(), is_over);
+        if let Some(report) = report {
+            overheard.tell_flow_mods(report);
+        }
     }
 
     /// Has the other tasks do what follows from a connection's messages.

@@ -79,7 +79,7 @@ impl<T: Target + 'static> Hub<T> {
                 };
                 let id = self.open(config, Purpose::Client);
                 self.reached.borrow_mut().insert(id, index);
-                self.clone().serve(id, stream).await;
+                self.clone().serve(id, remote.to_string(), stream).await;
                 self.reached.borrow_mut().remove(&id);
                 // One that spoke with the switch is worth an early attempt.
                 let status = self.agent.borrow().status(id);

@@ -34,10 +34,6 @@ pub(super) const COMMANDS: &[Entry] = &[
         delete_ports,
     ),
     (
-        ControlCommand::new("dpctl/del-flows", "[dp]", 0, 1),
-        delete_flows,
-    ),
-    (
         ControlCommand::new("dpif-dummy/change-port-number", "dp port new-number", 3, 3),
         renumber,
     ),
@@ -56,7 +52,8 @@ pub(super) fn datapaths(daemon: &Daemon) -> Vec<(String, &'static str)> {
     kinds
 }
 
-/// Changes what a datapath can do: whether it carries native tunnels.
+/// Changes what a datapath can do: whether it carries native tunnels, and whether flows and
+/// traces say that it puts labels in front of packets.
 fn set_feature(daemon: &mut Daemon, words: &[String]) -> Result<String, String> {
     let [bridge, feature, value] = words else {
         return Err("name a feature and its value: tnl_push_pop|add_mpls true|false".to_owned());
@@ -79,10 +76,15 @@ fn set_feature(daemon: &mut Daemon, words: &[String]) -> Result<String, String> 
     }
 }
 
-/// What a datapath can do, as Open vSwitch lists it; `None` is what depends on the bridge.
+/// The features that depend on the bridge or on what was set.
+const TUNNELS: &str = "Tunnel push pop";
+/// The same.
+const LABELS: &str = "MPLS Label add";
+
+/// What a datapath can do, as Open vSwitch lists it; `None` is what is not always the same.
 const FEATURES: [(&str, Option<&str>); 26] = [
     ("Masked set action", Some("Yes")),
-    ("Tunnel push pop", None),
+    (TUNNELS, None),
     ("Ufid", Some("Yes")),
     ("Truncate action", Some("Yes")),
     ("Clone action", Some("Yes")),
@@ -95,9 +97,9 @@ const FEATURES: [(&str, Option<&str>); 26] = [
     ("Explicit Drop action", Some("Yes")),
     ("Optimized Balance TCP mode", Some("No")),
     ("Conntrack all-zero IP SNAT", Some("No")),
-    ("MPLS Label add", Some("No")),
+    (LABELS, None),
     ("Max VLAN headers", Some("2")),
-    ("Max MPLS depth", Some("1")),
+    ("Max MPLS depth", Some("3")),
     ("Recirc", Some("Yes")),
     ("CT state", Some("Yes")),
     ("CT zone", Some("Yes")),
@@ -115,7 +117,11 @@ fn show_features(daemon: &mut Daemon, words: &[String]) -> Result<String, String
     let has_dummies = daemon.bridges.dummies.has_datapath(&bridge.datapath_type);
     let is_native = has_dummies && daemon.bridges.tunnels.allows_native();
     let lines = FEATURES.map(|(feature, value)| {
-        let value = value.unwrap_or(if is_native { "Yes" } else { "No" });
+        let is_so = match feature {
+            TUNNELS => is_native,
+            _ => daemon.bridges.adds_labels,
+        };
+        let value = value.unwrap_or(if is_so { "Yes" } else { "No" });
         format!("{feature}: {value}\n")
     });
     Ok(lines.concat())
@@ -248,15 +254,6 @@ fn delete_ports(daemon: &mut Daemon, arguments: &[String]) -> Result<String, Str
         true => Ok(String::new()),
         false => Err(errors.join("\n")),
     }
-}
-
-/// Empties the caches: flows come back with the packets that need them.
-fn delete_flows(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
-    if let Some(unknown) = arguments.iter().find(|name| !is_datapath(daemon, name)) {
-        return Err(format!("{unknown}: there is no such datapath"));
-    }
-    daemon.switch.flush_caches();
-    Ok(String::new())
 }
 
 /// Gives a port another number in its datapath.

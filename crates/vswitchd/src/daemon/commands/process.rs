@@ -75,9 +75,10 @@ fn warp_time(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String
 fn show_memory(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
     let totals = daemon.switch.totals();
     Ok(format!(
-        "ports:{} rules:{}",
+        "ports:{} rules:{} spare packets:{}",
         totals.ports.len(),
-        totals.rules
+        totals.rules,
+        totals.spare_packets
     ))
 }
 

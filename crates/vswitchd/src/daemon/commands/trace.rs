@@ -160,6 +160,10 @@ impl TraceNames for Bridges {
         })
     }
 
+    fn adds_labels(&self) -> bool {
+        self.adds_labels
+    }
+
     fn recirculations(&self, walks: &[FrozenTrace]) -> Vec<u32> {
         self.frozen_traces.numbers(walks)
     }

@@ -1,0 +1,143 @@
+//! Flows that were put into the datapath by hand, in front of the caches.
+//!
+//! An operator tries what a flow would do, as with `ovs-appctl dpctl/add-flow`. Such flows are
+//! no entries: they are in no cache, and nothing that is remembered comes from them. So what the
+//! caches hold stays what the interpreter says.
+//!
+//! ```text
+//!   packet --> flows by hand, if there are any --> effects of the first that has the packet
+//!                 \-- none has it --> caches
+//! ```
+//!
+//! 1. They answer packets that come in; packets that recirculate are the caches'.
+//! 2. They end when the caches begin to follow a change, and when the caches are emptied.
+//! 3. Packets leave in the order of arrival.
+//!
+//! Without such flows a call costs one comparison. With them each packet is parsed once more,
+//! into all fields, and compared with one flow after the other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use thalweg_packet::{Connection, Headers, Instant, Layout, Packet, Receipt};
+use thalweg_pipeline::{Counters, Effect, Outbox, Pipeline, run};
+
+use crate::core::Core;
+use crate::gate::Gate;
+
+/// A flow that was put by hand, and what its packets have counted in all workers.
+#[derive(Debug)]
+pub struct HandFlow {
+    key: Vec<u64>,
+    mask: Vec<u64>,
+    effects: Vec<Effect>,
+    packets: AtomicU64,
+    bytes: AtomicU64,
+    /// Nanoseconds of the last use.
+    used_at: AtomicU64,
+}
+
+impl HandFlow {
+    /// A flow of packets that agree with `key` on `mask`, both in words of the flows' layout.
+    pub fn new(key: Vec<u64>, mask: Vec<u64>, effects: Vec<Effect>) -> HandFlow {
+        HandFlow {
+            key,
+            mask,
+            effects,
+            packets: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            used_at: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether it is for the same packets as another.
+    pub fn has_region_of(&self, other: &HandFlow) -> bool {
+        self.mask == other.mask && self.has(&other.key)
+    }
+
+    /// What its packets have counted, and when the last was; `None` if there was none.
+    pub fn counters(&self) -> (Counters, Option<Instant>) {
+        let counters = Counters {
+            packets: self.packets.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+        };
+        let used_at = Instant::from_nanos(self.used_at.load(Ordering::Relaxed));
+        (counters, (counters.packets > 0).then_some(used_at))
+    }
+
+    fn has(&self, key: &[u64]) -> bool {
+        let mut words = self.key.iter().zip(&self.mask).zip(key);
+        words.all(|((own, mask), other)| (own ^ other) & mask == 0)
+    }
+
+    fn count(&self, packet: &Packet, now: Instant) {
+        let bytes = packet.original_len() as u64;
+        self.packets.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.used_at.fetch_max(now.as_nanos(), Ordering::Relaxed);
+    }
+}
+
+/// Flows that were put by hand, in the order in which they are tried.
+#[derive(Debug)]
+pub struct HandFlows {
+    layout: Arc<Layout>,
+    flows: Vec<Arc<HandFlow>>,
+}
+
+impl HandFlows {
+    /// Flows whose keys and masks have the ingress words of `layout`.
+    pub fn new(layout: Arc<Layout>, flows: Vec<Arc<HandFlow>>) -> HandFlows {
+        HandFlows { layout, flows }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.flows.is_empty()
+    }
+
+    /// The flow that answers a packet, and the packet's headers.
+    fn find(&self, packet: &Packet) -> Option<(&HandFlow, Headers)> {
+        let headers = Headers::parse(packet.bytes()).ok()?;
+        let receipt = Receipt {
+            in_port: packet.in_port().0,
+            packet_type: packet.packet_type(),
+            tunnel: packet.tunnel(),
+            ..Receipt::default()
+        };
+        let mut key = vec![0; self.layout.words()];
+        self.layout
+            .extract(packet.bytes(), &headers, &receipt, &mut key);
+        let found = self.flows.iter().find(|flow| flow.has(&key))?;
+        Some((found, headers))
+    }
+}
+
+impl<const W: usize> Core<W> {
+    /// Forwards packets: by the flows first, and by the caches what these do not answer.
+    pub(crate) fn process_by_hand(
+        &mut self,
+        flows: &HandFlows,
+        packets: &mut Vec<Packet>,
+        now: Instant,
+        pipeline: &Gate<Pipeline>,
+        outbox: &mut Outbox,
+    ) {
+        outbox.now = now;
+        let mut waiting = Vec::new();
+        for packet in packets.drain(..) {
+            let Some((flow, headers)) = flows.find(&packet) else {
+                waiting.push(packet);
+                continue;
+            };
+            // Invariant 3.
+            self.process_by_caches(&mut waiting, now, pipeline, outbox);
+            self.statistics.packets += 1;
+            flow.count(&packet, now);
+            let (effects, fields) = (&flow.effects, &self.fields);
+            run(effects, fields, packet, headers, &Connection::NONE, outbox);
+        }
+        // Also takes what the flows dropped.
+        self.process_by_caches(&mut waiting, now, pipeline, outbox);
+    }
+}
