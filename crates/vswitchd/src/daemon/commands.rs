@@ -14,8 +14,9 @@ mod trace;
 mod tunnels;
 mod upcalls;
 
+use thalweg_unixctl::{ControlCommand, ControlCommands, ControlRequest};
+
 use super::Daemon;
-use crate::unixctl::{ControlCommand, ControlCommands, ControlRequest};
 use crate::vlog::VLOG_COMMANDS;
 
 /// Carries out a command with its arguments.

@@ -4,11 +4,11 @@ use thalweg_conntrack::text::{
     ConnectionStatistics, EntryStyle, entry_text, flush_text, parse_flush, parse_set_limits,
     parse_zones, zone_limits_text,
 };
+use thalweg_unixctl::ControlCommand;
 
 use super::Entry;
 use super::datapath::{datapaths, is_datapath};
 use crate::daemon::Daemon;
-use crate::unixctl::ControlCommand;
 use crate::vlog::{LogLevel, modules};
 
 impl Daemon {

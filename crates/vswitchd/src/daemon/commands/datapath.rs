@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use thalweg_tunnel::{TunnelListener, TunnelPort};
+use thalweg_unixctl::ControlCommand;
 
 use super::Entry;
 use crate::bridges::{Bridge, DeviceKind, datapath_of};
 use crate::daemon::Daemon;
-use crate::unixctl::ControlCommand;
 
 pub(super) const COMMANDS: &[Entry] = &[
     (ControlCommand::new("dpif/show", "", 0, 0), show),

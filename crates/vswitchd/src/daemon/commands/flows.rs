@@ -3,13 +3,13 @@
 use thalweg_ovsdb::Uuid;
 use thalweg_packet::standard as f;
 use thalweg_pipeline::{BridgeId, Match, text};
+use thalweg_unixctl::ControlCommand;
 
 use super::Entry;
 use super::datapath::is_datapath;
 use crate::bridges::datapath_of;
 use crate::daemon::Daemon;
 use crate::daemon::flows::{ShownFlow, Style};
-use crate::unixctl::ControlCommand;
 
 pub(super) const COMMANDS: &[Entry] = &[
     (

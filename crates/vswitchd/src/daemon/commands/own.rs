@@ -1,11 +1,12 @@
 //! Commands that Open vSwitch does not have: why entries are as they are, why packets are
 //! dropped, what became of connections and of learned rules, and how entries follow changes.
 
+use thalweg_unixctl::ControlCommand;
+
 use super::Entry;
 use super::trace::ARGUMENTS_MAX;
 use crate::daemon::Daemon;
 use crate::trace::{explain, why_drop};
-use crate::unixctl::ControlCommand;
 
 const QUESTION: &str = "{[dp_name] odp_flow | bridge br_flow} [packet]";
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 use thalweg_packet::Instant;
 use thalweg_pipeline::text::{PortSpelling, print_actions, print_match};
 use thalweg_pipeline::{Counters, Pipeline, RuleId};
+use thalweg_unixctl::ControlCommand;
 
 use super::Entry;
 use crate::daemon::Daemon;
-use crate::unixctl::ControlCommand;
 
 pub(super) const COMMANDS: &[Entry] = &[(
     ControlCommand::new("bridge/dump-flows", "[--offload-stats] bridge", 1, 2),

@@ -5,11 +5,11 @@ use std::fmt::Write;
 use thalweg_packet::PortId;
 use thalweg_packet::wire::MacAddress;
 use thalweg_pipeline::{BridgeId, Station};
+use thalweg_unixctl::ControlCommand;
 
 use super::Entry;
 use crate::bridges::LOCAL;
 use crate::daemon::Daemon;
-use crate::unixctl::ControlCommand;
 
 pub(super) const COMMANDS: &[Entry] = &[
     (

@@ -3,13 +3,13 @@
 use thalweg_packet::{PortId, TunnelValues};
 use thalweg_pipeline::BridgeId;
 use thalweg_tunnel::InnerIp;
+use thalweg_unixctl::ControlCommand;
 
 use super::Entry;
 use crate::bridges::{Bridges, datapath_of};
 use crate::daemon::Daemon;
 use crate::datapath_text::TunnelOutput;
 use crate::trace::{FrozenTrace, TraceCommand, TraceNames, trace};
-use crate::unixctl::ControlCommand;
 
 /// As many as Open vSwitch takes.
 pub(super) const ARGUMENTS_MAX: usize = 1_024;
