@@ -11,6 +11,7 @@
 //! - [`datapath_text`] reads and writes datapath flows, and composes the frames that have their
 //!   keys.
 //! - [`trace`] answers `ofproto/trace`: what the switch does with a packet, step by step.
+//! - [`views`] shows rules, stations, connections and the entries of caches.
 //! - [`vlog`] is the log: its levels, its lines, and the commands that change them.
 //!
 //! Their texts are those of Open vSwitch 3.1, as its tests compare them.
@@ -38,6 +39,7 @@ pub mod log;
 pub mod options;
 pub mod process;
 pub mod trace;
+pub mod views;
 pub mod vlog;
 
 pub use daemon::run;

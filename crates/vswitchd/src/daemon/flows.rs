@@ -6,20 +6,19 @@
 
 use std::time::Duration;
 
-use thalweg_ovsdb::Uuid;
 use thalweg_packet::{Connection, Layout, PortId, Receipt, standard as f};
-use thalweg_pipeline::{Effect, TRACKED_FIELDS};
+use thalweg_pipeline::TRACKED_FIELDS;
 use thalweg_switch::{UpcallReport, WatchedUpcalls, megaflow_identifier};
 
 use super::Daemon;
 use crate::bridges::{Bridges, datapath_of};
-use crate::datapath_text::{ActionWriter, DatapathFlow, FlowStatistics, FlowWriter};
+use crate::datapath_text::{DatapathFlow, FlowWriter};
 use crate::log::LogLimit;
-use crate::trace::{TraceCommand, TraceNames, full_layout, trace};
+use crate::trace::{TraceCommand, full_layout, trace};
+use crate::views::{
+    FlowStyle, ShownFlow, actions_of, datapath_port, finish, identifier_text, shown_flows,
+};
 use crate::vlog::{LogLevel, modules};
-
-/// Most entries shown of each worker.
-const ENTRIES_MAX: usize = 1_000_000;
 
 /// Upcalls are logged up to this rate, as in Open vSwitch.
 static UPCALL_LIMIT: LogLimit = LogLimit::new(600, 600);
@@ -32,49 +31,9 @@ static FAILURE_LIMIT: LogLimit = LogLimit::new(1, 1);
 /// How often flows are dumped into a log that wants it.
 const DUMP_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How flows are shown.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Style {
-    pub(super) is_verbose: bool,
-    /// Whether ports are shown by their names; if that was asked.
-    pub(super) shows_names: Option<bool>,
-}
-
-/// A flow with its texts.
-#[derive(Debug)]
-pub(super) struct ShownFlow {
-    pub(super) in_port: PortId,
-    pub(super) flow: DatapathFlow,
-    pub(super) identifier: u128,
-    key: String,
-    statistics: FlowStatistics,
-    actions: String,
-}
-
-impl ShownFlow {
-    /// Its line; `detail` comes before the actions.
-    pub(super) fn line(&self, detail: &str) -> String {
-        let ShownFlow {
-            key,
-            statistics,
-            actions,
-            ..
-        } = self;
-        format!("{key}, {statistics}{detail}, actions:{actions}")
-    }
-
-    pub(super) fn identifier_text(&self) -> String {
-        identifier_text(self.identifier)
-    }
-}
-
-fn identifier_text(identifier: u128) -> String {
-    format!("ufid:{}", Uuid::from_u128(identifier))
-}
-
 impl Daemon {
     /// The flows of all datapaths; they are logged, if the log wants that.
-    pub(super) fn flows(&mut self, style: Style) -> Vec<ShownFlow> {
+    pub(super) fn flows(&mut self, style: FlowStyle) -> Vec<ShownFlow> {
         self.log_flows();
         self.read_flows(style)
     }
@@ -84,9 +43,9 @@ impl Daemon {
         if !self.log.is_enabled(modules::DPIF, LogLevel::Debug) {
             return;
         }
-        let whole = Style {
+        let whole = FlowStyle {
             is_verbose: true,
-            ..Style::default()
+            ..FlowStyle::default()
         };
         for shown in self.read_flows(whole) {
             let (kind, name) = self.datapath_name(shown.in_port);
@@ -107,42 +66,9 @@ impl Daemon {
         }
     }
 
-    fn read_flows(&mut self, style: Style) -> Vec<ShownFlow> {
-        let megaflows = self.switch.megaflows(ENTRIES_MAX);
-        let are_exact = self.switch.are_megaflows_exact();
-        let layout = full_layout(&self.switch.pipeline());
-        let bridges = &self.bridges;
-        let shows_names = style.shows_names.unwrap_or(false);
-        let ports = |port| bridges.datapath_port(port, shows_names);
-        let mut writer = FlowWriter::new(&ports);
-        if style.is_verbose {
-            writer = writer.verbose();
-        }
-        let flows = megaflows.entries.iter().map(|entry| {
-            let mut flow = DatapathFlow::of_entry(&megaflows.layout, &entry.key, &entry.mask);
-            let actions = actions_of(bridges, &entry.effects, &mut flow, shows_names);
-            let flow = finish(
-                flow,
-                &layout,
-                (&entry.sample, entry.sample_length),
-                are_exact,
-            );
-            let unused_for: Option<Duration> = entry.used_at.map(|used| megaflows.now - used);
-            ShownFlow {
-                in_port: PortId(flow.key.get(f::IN_PORT) as u32),
-                identifier: entry.identifier(),
-                key: writer.write(&flow),
-                statistics: FlowStatistics {
-                    packets: entry.counters.packets,
-                    bytes: entry.counters.bytes,
-                    unused_for,
-                    tcp_flags: 0,
-                },
-                flow,
-                actions,
-            }
-        });
-        flows.collect()
+    fn read_flows(&mut self, style: FlowStyle) -> Vec<ShownFlow> {
+        let style = self.bridges.with_labels(style);
+        shown_flows(&mut self.switch, &self.bridges, style)
     }
 
     /// Has upcalls reported as the log wants; those that fail in any case.
@@ -180,7 +106,7 @@ impl Daemon {
     /// Logs the whole trace of a packet whose walk met a bound, now and then, as Open vSwitch
     /// does.
     fn log_failure(&self, report: &UpcallReport, layout: &Layout) {
-        let ports = |port| self.bridges.datapath_port(port, false);
+        let ports = |port| datapath_port(&self.bridges, port, false);
         self.log.write_limited(
             &FAILURE_LIMIT,
             modules::OFPROTO_DPIF_UPCALL,
@@ -203,7 +129,7 @@ impl Daemon {
     }
 
     fn log_upcall(&self, report: &UpcallReport, layout: &Layout) {
-        let ports = |port| self.bridges.datapath_port(port, false);
+        let ports = |port| datapath_port(&self.bridges, port, false);
         let log = |text: &dyn Fn() -> String| {
             let (module, level) = (modules::DPIF_NETDEV, LogLevel::Debug);
             self.log.write_limited(&UPCALL_LIMIT, module, level, text);
@@ -219,9 +145,10 @@ impl Daemon {
         let Some(entry) = report.entry.as_ref().filter(|entry| entry.is_new) else {
             return;
         };
+        let style = self.bridges.with_labels(FlowStyle::default());
         log(&|| {
             let mut flow = DatapathFlow::of_entry(&report.layout, &report.key, &entry.mask);
-            let actions = actions_of(&self.bridges, &entry.effects, &mut flow, false);
+            let actions = actions_of(&self.bridges, &entry.effects, &mut flow, style);
             let are_exact = self.switch.are_megaflows_exact();
             let flow = finish(flow, layout, (&report.frame, report.length), are_exact);
             let text = FlowWriter::new(&ports).write(&flow);
@@ -253,37 +180,12 @@ fn packet_of(report: &UpcallReport, layout: &Layout) -> Option<DatapathFlow> {
     DatapathFlow::of_packet(layout, &report.frame, report.length, &receipt)
 }
 
-/// The flow as it is written: with the values that its entry does not know, from the packet for
-/// which it was made.
-fn finish(
-    flow: DatapathFlow,
-    layout: &Layout,
-    (frame, length): (&[u8], usize),
-    is_exact: bool,
-) -> DatapathFlow {
-    let flow = flow.with_values_of(layout, frame, length);
-    match is_exact {
-        true => flow.exact(),
-        false => flow,
+impl Bridges {
+    /// A style that says whether the datapath puts labels in front of packets.
+    fn with_labels(&self, style: FlowStyle) -> FlowStyle {
+        FlowStyle {
+            adds_no_labels: !self.adds_labels,
+            ..style
+        }
     }
-}
-
-/// What is done with an entry's packets; the flow's mask covers what that needs.
-fn actions_of(
-    bridges: &Bridges,
-    effects: &[Effect],
-    flow: &mut DatapathFlow,
-    shows_names: bool,
-) -> String {
-    let ports = |port| bridges.datapath_port(port, shows_names);
-    let in_port = PortId(flow.key.get(f::IN_PORT) as u32);
-    let writer = ActionWriter {
-        ports: &ports,
-        recirculations: &|number| number,
-        senders: &|_| 0,
-        tunnels: &|port, values, inner| bridges.tunnel_output(port, values, (in_port, inner)),
-    };
-    let mut actions = writer.write_covering(effects, flow);
-    actions.is_slow |= actions.uses_labels_in_front && !bridges.adds_labels;
-    actions.installed()
 }

@@ -63,18 +63,6 @@ fn answer(
     Ok(answer.text)
 }
 
-impl Bridges {
-    /// A port as datapath flows have it: its number in the datapath, or its name.
-    pub(in crate::daemon) fn datapath_port(&self, port: PortId, shows_names: bool) -> String {
-        let found = self.port(port);
-        let number = found.and_then(|(_, interface)| interface.datapath_number);
-        match found {
-            Some((name, _)) if shows_names => name.to_owned(),
-            _ => number.unwrap_or(port.0 & 0xffff).to_string(),
-        }
-    }
-}
-
 impl TraceNames for Bridges {
     fn bridge(&self, name: &str) -> Option<BridgeId> {
         self.by_name.get(name).map(|bridge| bridge.id)
