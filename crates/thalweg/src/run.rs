@@ -5,6 +5,7 @@
 //!   until a signal ends it: look after stations, ports and timeouts
 //!     SIGHUP: read configuration, map and rules again; what is different takes effect (`reload`)
 //!     SIGUSR1: say how things are, in a line
+//!     a command of the control socket: answer it (`control`)
 //!   stop workers; print totals
 //! ```
 //!
@@ -12,6 +13,7 @@
 //! The module `p4` runs a P4 program instead of rules. Without `[openflow]`, a switch has no
 //! controller: packets for one are counted and dropped (`no_controller`).
 
+mod control;
 mod metrics;
 mod openflow;
 mod p4;
@@ -21,20 +23,22 @@ mod report;
 mod rules;
 mod v2p;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use thalweg_command::allocator::release_free_memory;
 use thalweg_config::Configuration;
-use thalweg_pipeline::Change;
-use thalweg_switch::{Switch, SwitchError};
+use thalweg_pipeline::{Change, Pipeline};
+use thalweg_switch::{Switch, SwitchError, Totals};
 
+use self::control::Control;
 use self::metrics::Metrics;
 use self::openflow::OpenFlow;
 use self::ports::Following;
 use self::report::{Done, Outcome};
-use thalweg_command::console::{Console, log};
+use thalweg_command::console::{Console, log, warn};
 use thalweg_command::failure::bad_input;
 use thalweg_command::memory;
 use thalweg_command::number::counted;
@@ -64,7 +68,8 @@ pub(crate) struct Arguments {
 /// If the configuration, a rules file or a port cannot be used.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let read = Configuration::read(&arguments.config).map_err(bad_input)?;
-    let config = read.or_seed(seed::drawn());
+    let mut config = read.or_seed(seed::drawn());
+    control::prepare(&mut config);
     memory::check(config.switch.bytes_at_start(), LOWER)?;
     if config.p4.is_some() {
         return p4::execute(&arguments.config, config, &signals::catch()?, console);
@@ -88,6 +93,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     signals.interrupt(switch.interrupter());
     let mut openflow = OpenFlow::start(&config, &mut switch)?;
     let mut metrics = Metrics::start(&config, &switch)?;
+    let mut control = Control::start(&config, &switch)?;
     let mut following = Following::start(Some(switch.interrupter()));
     let mut running = Running {
         path: arguments.config.clone(),
@@ -97,33 +103,37 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         no_controller: 0,
     };
     console.announce(&running.ready_text(&switch))?;
+    let mut wait = PATIENCE;
     loop {
-        switch.poll(PATIENCE);
+        switch.poll(wait);
         running.no_controller += switch.take_packet_ins().len() as u64;
         drop(switch.take_removals());
         following.look(&running.config.ports, &mut switch);
         openflow.look();
         metrics.serve(&running.config, &mut switch);
+        wait = match control.serve(&mut running, &mut switch, &openflow, console) {
+            true => Duration::ZERO,
+            false => PATIENCE,
+        };
         match signals.next() {
             Some(Signal::End) => break,
-            Some(Signal::Reload) => running.reload(&mut switch, console),
+            Some(Signal::Reload) => {
+                if let Err(text) = running.reload(&mut switch, console) {
+                    warn(&text);
+                }
+            }
             Some(Signal::Report) => running.report(&mut switch),
+            None if control.must_exit() => break,
             None if running.config.ends_when_finished && switch.is_finished() => break,
             None => {}
         }
     }
     let openflow_counts = openflow.stop(&mut switch);
     let totals = switch.stop();
+    control.stop();
     running.no_controller += switch.take_packet_ins().len() as u64;
-    let outcome = Outcome {
-        config: &running.config,
-        seconds: running.started.elapsed().as_secs_f64(),
-        totals: &totals,
-        changes: &running.changes,
-        no_controller: running.no_controller,
-        pipeline: &switch.pipeline(),
-        openflow: openflow_counts,
-    };
+    let pipeline = switch.pipeline();
+    let outcome = running.outcome(&totals, &pipeline, openflow_counts);
     report::print(&outcome, console)
 }
 
@@ -155,6 +165,24 @@ struct Running {
 }
 
 impl Running {
+    /// What the report has, given the totals and what OpenFlow has counted.
+    fn outcome<'a>(
+        &'a self,
+        totals: &'a Totals,
+        pipeline: &'a Pipeline,
+        openflow: BTreeMap<&'static str, u64>,
+    ) -> Outcome<'a> {
+        Outcome {
+            config: &self.config,
+            seconds: self.started.elapsed().as_secs_f64(),
+            totals,
+            changes: &self.changes,
+            no_controller: self.no_controller,
+            pipeline,
+            openflow,
+        }
+    }
+
     /// Logs the switch's state in one line, on SIGUSR1.
     fn report(&self, switch: &mut Switch) {
         let totals = switch.totals();

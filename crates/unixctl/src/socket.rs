@@ -91,6 +91,13 @@ impl ControlSocket {
         ControlSocket(None)
     }
 
+    /// Removes the socket's file: new clients find none, those that are connected are served on.
+    pub fn close_door(&self) {
+        if let Some(serving) = &self.0 {
+            serving.file.remove();
+        }
+    }
+
     /// The next command that waits.
     pub fn next_command(&mut self) -> Option<PendingCommand> {
         let command = self.0.as_ref()?.commands.try_recv().ok()?;

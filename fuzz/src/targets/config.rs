@@ -121,6 +121,10 @@ fn written(config: &Configuration) -> Table {
     if let Some(openflow) = &config.openflow {
         written.insert("openflow".to_owned(), openflow_section(openflow).into());
     }
+    if let Some(socket) = &config.control {
+        let section = table([("socket", word(socket))]);
+        written.insert("control".to_owned(), section.into());
+    }
     let metrics = config.metrics.map(metrics_section);
     written.extend(metrics.map(|section| ("metrics".to_owned(), section.into())));
     written.extend(v2p.map(|section| ("v2p".to_owned(), section.into())));

@@ -10,7 +10,7 @@ use thalweg_config::Configuration;
 use thalweg_control::ServerError;
 use thalweg_control::openflow::{FailMode, OpenFlowServer};
 use thalweg_pipeline::BridgeId;
-use thalweg_switch::{OpenFlowIdentity, PortIdentity, Switch};
+use thalweg_switch::{OpenFlowCounters, OpenFlowIdentity, PortIdentity, Switch};
 
 /// How long controllers may take to connect before their absence is logged.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -103,6 +103,15 @@ impl OpenFlow {
         self.had_controller = Some(has_controller);
     }
 
+    /// What was counted; empty without a server.
+    pub(super) fn counts(&self, switch: &Switch) -> BTreeMap<&'static str, u64> {
+        let Some(server) = &self.server else {
+            return BTreeMap::new();
+        };
+        let of_switch = switch.openflow_counters(BridgeId(0)).unwrap_or_default();
+        counts_of(server, &of_switch)
+    }
+
     /// Ends all connections; the switch then answers no more of their calls. Returns what was
     /// counted.
     pub(super) fn stop(&mut self, switch: &mut Switch) -> BTreeMap<&'static str, u64> {
@@ -112,22 +121,27 @@ impl OpenFlow {
         let of_switch = switch.openflow_counters(BridgeId(0)).unwrap_or_default();
         switch.close_openflow(BridgeId(0));
         server.stop();
-        let (server, agent) = (server.counters(), server.counters().agent);
-        BTreeMap::from([
-            ("connections_accepted", server.accepted),
-            ("connections_refused", server.refused),
-            ("controllers_connected", server.connected),
-            ("controllers_unreachable", server.unreachable),
-            ("handshakes_failed", server.failed_handshakes),
-            ("messages_received", agent.received),
-            ("messages_sent", agent.sent),
-            ("errors_sent", agent.errors),
-            ("changes_done", agent.changes_done),
-            ("changes_refused", agent.changes_refused),
-            ("packet_ins_slow", agent.packets_dropped),
-            ("packet_ins_limited", agent.packets_limited),
-            ("packet_ins_refused", of_switch.packet_ins_refused),
-            ("events_refused", of_switch.events_refused),
-        ])
+        counts_of(&server, &of_switch)
     }
+}
+
+/// Counters of a server and of the switch, by name.
+fn counts_of(server: &OpenFlowServer, of_switch: &OpenFlowCounters) -> BTreeMap<&'static str, u64> {
+    let (server, agent) = (server.counters(), server.counters().agent);
+    BTreeMap::from([
+        ("connections_accepted", server.accepted),
+        ("connections_refused", server.refused),
+        ("controllers_connected", server.connected),
+        ("controllers_unreachable", server.unreachable),
+        ("handshakes_failed", server.failed_handshakes),
+        ("messages_received", agent.received),
+        ("messages_sent", agent.sent),
+        ("errors_sent", agent.errors),
+        ("changes_done", agent.changes_done),
+        ("changes_refused", agent.changes_refused),
+        ("packet_ins_slow", agent.packets_dropped),
+        ("packet_ins_limited", agent.packets_limited),
+        ("packet_ins_refused", of_switch.packet_ins_refused),
+        ("events_refused", of_switch.events_refused),
+    ])
 }

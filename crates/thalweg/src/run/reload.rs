@@ -45,19 +45,21 @@ pub(super) fn read_again(path: &std::path::Path, running: &Configuration) -> Res
 }
 
 impl Running {
-    /// Reads everything again; see invariant 1.
-    pub(super) fn reload(&mut self, switch: &mut Switch, console: &Console) {
-        let next = match read_again(&self.path, &self.config) {
-            Ok(next) => next,
-            Err(error) => return stays("the configuration stays as it was", &error),
-        };
-        let read = match rules::read(&next) {
-            Ok(read) => read,
-            Err(error) => return stays("the rules stay as they were", &error),
-        };
-        let Some(ports) = self.take_over(next, switch) else {
-            return;
-        };
+    /// Reads everything again, announces what came of it, and returns the same text; see
+    /// invariant 1.
+    ///
+    /// # Errors
+    /// What stays as it was, and why.
+    pub(super) fn reload(
+        &mut self,
+        switch: &mut Switch,
+        console: &Console,
+    ) -> Result<String, String> {
+        let configuration_stays = |error| staying("the configuration stays as it was", &error);
+        let next = read_again(&self.path, &self.config).map_err(configuration_stays)?;
+        let read = rules::read(&next);
+        let read = read.map_err(|error| staying("the rules stay as they were", &error))?;
+        let ports = self.take_over(next, switch).map_err(configuration_stays)?;
         v2p::reload(&self.config, switch);
         let done = self.replace(switch, read);
         release_free_memory();
@@ -73,27 +75,22 @@ impl Running {
                 );
                 // The switch forwards whether or not this line is read.
                 let _ = console.announce(&text);
+                Ok(text)
             }
             Err(error) => {
                 let what = format!("the rules stay as they were{}", of_ports(ports));
-                stays(&what, &error);
+                Err(staying(&what, &error))
             }
         }
     }
 
-    /// Applies ports and limits of another configuration; `None` if a port cannot be opened.
-    fn take_over(&mut self, mut next: Configuration, switch: &mut Switch) -> Option<Replugged> {
-        let ports = match replug(&self.config.ports, &mut next.ports, switch) {
-            Ok(ports) => ports,
-            Err(error) => {
-                stays("the configuration stays as it was", &error);
-                return None;
-            }
-        };
+    /// Applies ports and limits of another configuration, unless a port cannot be opened.
+    fn take_over(&mut self, mut next: Configuration, switch: &mut Switch) -> Result<Replugged> {
+        let ports = replug(&self.config.ports, &mut next.ports, switch)?;
         let limits = &next.switch.pipeline;
         switch.set_limits(limits.rules, limits.groups, limits.stations);
         self.config = next;
-        Some(ports)
+        Ok(ports)
     }
 
     /// Replaces all rules.
@@ -136,7 +133,7 @@ pub(super) fn reload_ports(
             "the configuration was read again{}",
             of_ports(ports)
         )),
-        Err(error) => stays("the configuration stays as it was", &error),
+        Err(error) => warn(&staying("the configuration stays as it was", &error)),
     }
 }
 
@@ -147,9 +144,9 @@ fn of_ports(ports: Replugged) -> String {
     }
 }
 
-/// Warns why something stays as it was.
-fn stays(what: &str, error: &anyhow::Error) {
-    warn(&format!("{what}: {}", first_line(&text_of(error))));
+/// Says why something stays as it was.
+fn staying(what: &str, error: &anyhow::Error) -> String {
+    format!("{what}: {}", first_line(&text_of(error)))
 }
 
 /// Shortens a text to one line for the log; it has one line per error.

@@ -25,7 +25,7 @@ pub(crate) struct Program {
 pub(crate) struct Ended {
     pub(crate) status: Option<i32>,
     pub(crate) output: String,
-    /// Time from the signal until the end.
+    /// Time from the signal, or from when it was waited for, until the end.
     pub(crate) took: Duration,
 }
 
@@ -78,9 +78,14 @@ impl Program {
     }
 
     /// Ends the program by a signal; returns its final output.
-    pub(crate) fn end(mut self, signal: Signal) -> Ended {
-        let start = Instant::now();
+    pub(crate) fn end(self, signal: Signal) -> Ended {
         self.signal(signal);
+        self.wait()
+    }
+
+    /// Waits until the program ends; returns its final output.
+    pub(crate) fn wait(mut self) -> Ended {
+        let start = Instant::now();
         let mut output = String::new();
         let mut stream = self.output.take().expect("it ends once");
         stream.read_to_string(&mut output).expect("text");
