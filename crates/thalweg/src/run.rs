@@ -10,14 +10,17 @@
 //! ```
 //!
 //! With `--json`, standard output carries only the totals, so `ready` goes to standard error.
+//! News go to the log (`logging`).
 //! The module `p4` runs a P4 program instead of rules. Without `[openflow]`, a switch has no
 //! controller: packets for one are counted and dropped (`no_controller`).
 
 mod control;
+mod logging;
 mod metrics;
 mod openflow;
 mod p4;
 mod ports;
+mod pressure;
 mod reload;
 mod report;
 mod rules;
@@ -32,13 +35,17 @@ use thalweg_command::allocator::release_free_memory;
 use thalweg_config::Configuration;
 use thalweg_pipeline::{Change, Pipeline};
 use thalweg_switch::{Switch, SwitchError, Totals};
+use tracing::info;
 
 use self::control::Control;
+use self::logging::module::RUN;
+use self::logging::{LogArguments, Logging};
 use self::metrics::Metrics;
 use self::openflow::OpenFlow;
 use self::ports::Following;
+use self::pressure::Pressure;
 use self::report::{Done, Outcome};
-use thalweg_command::console::{Console, log, warn};
+use thalweg_command::console::{Console, log};
 use thalweg_command::failure::bad_input;
 use thalweg_command::memory;
 use thalweg_command::number::counted;
@@ -60,6 +67,8 @@ const LOWER: &str = "lower packets_per_worker, packet_bytes or [cache.microflow]
 pub(crate) struct Arguments {
     /// The switch's configuration (TOML): its ports, rules files and caches
     config: PathBuf,
+    #[command(flatten)]
+    log: LogArguments,
 }
 
 /// Runs the switch.
@@ -67,12 +76,14 @@ pub(crate) struct Arguments {
 /// # Errors
 /// If the configuration, a rules file or a port cannot be used.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
+    let logging = Logging::start(&arguments.log)?;
     let read = Configuration::read(&arguments.config).map_err(bad_input)?;
     let mut config = read.or_seed(seed::drawn());
     control::prepare(&mut config);
     memory::check(config.switch.bytes_at_start(), LOWER)?;
     if config.p4.is_some() {
-        return p4::execute(&arguments.config, config, &signals::catch()?, console);
+        let signals = signals::catch()?;
+        return p4::execute(&arguments.config, config, &logging, &signals, console);
     }
     // Rules are read before anything is opened, so a mistake in them has no effects.
     let rules = rules::read(&config)?;
@@ -101,8 +112,12 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         started: Instant::now(),
         changes: Vec::new(),
         no_controller: 0,
+        logging,
     };
-    console.announce(&running.ready_text(&switch))?;
+    let mut pressure = Pressure::new();
+    let ready = running.ready_text(&switch);
+    info!(target: RUN, "{ready}");
+    console.announce(&ready)?;
     let mut wait = PATIENCE;
     loop {
         switch.poll(wait);
@@ -110,20 +125,27 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         drop(switch.take_removals());
         following.look(&running.config.ports, &mut switch);
         openflow.look();
+        pressure.look(&mut switch);
         metrics.serve(&running.config, &mut switch);
         wait = match control.serve(&mut running, &mut switch, &openflow, console) {
             true => Duration::ZERO,
             false => PATIENCE,
         };
         match signals.next() {
-            Some(Signal::End) => break,
+            Some(Signal::End) => {
+                info!(target: RUN, "a signal ends the run");
+                break;
+            }
             Some(Signal::Reload) => {
-                if let Err(text) = running.reload(&mut switch, console) {
-                    warn(&text);
-                }
+                running.logging.reopen_or_say();
+                // What came of it is in the log.
+                let _ = running.reload(&mut switch, console);
             }
             Some(Signal::Report) => running.report(&mut switch),
-            None if control.must_exit() => break,
+            None if control.must_exit() => {
+                info!(target: RUN, "a command ends the run");
+                break;
+            }
             None if running.config.ends_when_finished && switch.is_finished() => break,
             None => {}
         }
@@ -162,6 +184,7 @@ struct Running {
     started: Instant,
     changes: Vec<Done>,
     no_controller: u64,
+    logging: Logging,
 }
 
 impl Running {

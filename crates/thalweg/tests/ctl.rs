@@ -6,7 +6,7 @@ mod program;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use program::{Ended, Program};
@@ -56,6 +56,11 @@ struct Run {
 impl Run {
     /// Starts one that has received its capture.
     fn start() -> Run {
+        Run::start_with(|_| Vec::new())
+    }
+
+    /// The same, with the options of `run` for a folder.
+    fn start_with(options: impl Fn(&Path) -> Vec<String>) -> Run {
         let folder = tempfile::tempdir().expect("a folder");
         let file = |name: &str| folder.path().join(name);
         let mut writer = CaptureWriter::create(&file("in.pcap")).expect("it is written");
@@ -71,7 +76,9 @@ impl Run {
         std::fs::write(file("r.rules"), RULES).expect("it is written");
         // What a process left behind is replaced.
         drop(std::os::unix::net::UnixListener::bind(file("run.ctl")).expect("it is bound"));
-        let program = Program::start_json(&file("br0.toml"));
+        let options = options(folder.path());
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let program = Program::start_json_with(&options, &file("br0.toml"));
         program.wait_for("ready");
         let run = Run { folder, program };
         while run.statistics()["packets"] != PACKETS {}
@@ -364,6 +371,67 @@ fn a_signal_removes_the_socket_too() {
     let socket = run.socket();
     assert_eq!(run.program.end(Signal::TERM).status, Some(0));
     assert!(!socket.exists());
+}
+
+#[test]
+fn the_log_has_levels_modules_and_a_file_that_may_be_moved() {
+    let run = Run::start_with(|folder| {
+        let file = folder.join("run.log").display().to_string();
+        vec![
+            "--log=info,control=debug".to_owned(),
+            format!("--log-file={file}"),
+        ]
+    });
+    let path = run.folder.path().join("run.log");
+    let lines = || -> Vec<String> {
+        let text = std::fs::read_to_string(&path).expect("it is there");
+        text.lines().map(str::to_owned).collect()
+    };
+    let first = lines().swap_remove(0);
+    let words: Vec<&str> = first.splitn(5, ' ').collect();
+    let [program, time, level, module, text] = words[..] else {
+        panic!("{first}");
+    };
+    assert_eq!([program, level, module], ["thalweg:", "INFO", "run:"]);
+    assert!(time.starts_with("20") && time.ends_with('Z'), "{first}");
+    assert!(text.starts_with("ready br0 with 2 ports"), "{first}");
+    run.ok(&["fdb/flush", "br0"]);
+    let asked = r#" DEBUG control: fdb/flush["br0"]"#;
+    assert!(
+        lines().iter().any(|line| line.ends_with(asked)),
+        "{:?}",
+        lines()
+    );
+    assert_eq!(run.ok(&["log/show"]), "control=debug,info\n");
+    assert!(
+        run.refused(&["log/set", "wran"])
+            .contains("wran: give a level")
+    );
+    run.ok(&["log/set", "warn"]);
+    assert_eq!(run.ok(&["log/show"]), "warn\n");
+    let before = lines();
+    run.ok(&["rules/add", "priority=3,actions=drop"]);
+    assert_eq!(lines(), before);
+    run.ok(&["log/set", "info"]);
+    std::fs::rename(&path, run.folder.path().join("old.log")).expect("it is moved");
+    run.ok(&["log/reopen"]);
+    run.ok(&["rules/del", "--strict", "priority=3"]);
+    run.ok(&["reload"]);
+    let parts = [
+        " INFO control: version ",
+        " INFO reload: reloaded 2 rules: 0 added, 0 removed",
+    ];
+    for (line, part) in lines().iter().zip(parts) {
+        assert!(line.contains(part), "{line}");
+    }
+    assert_eq!(lines().len(), 2);
+    let wrong = Command::new(env!("CARGO_BIN_EXE_thalweg"))
+        .args(["run", "--log=wran", "none.toml"])
+        .output()
+        .expect("it is there");
+    assert_eq!(wrong.status.code(), Some(2));
+    let errors = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(errors.contains("--log wran: give a level"), "{errors}");
 }
 
 /// Open vSwitch's own client gets what `thalweg ctl` gets.

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use thalweg_command::console::{Console, log};
+use thalweg_command::console::Console;
 use thalweg_config::Configuration;
 use thalweg_switch::Switch;
 use thalweg_unixctl::{
@@ -25,8 +25,10 @@ use thalweg_unixctl::{
     ControlSocket, PendingCommand,
 };
 use thalweg_vswitchd::trace::FrozenTraces;
+use tracing::{debug, error, info, warn};
 
 use super::Running;
+use super::logging::module::CONTROL;
 use super::openflow::OpenFlow;
 
 /// Bytes kept of the packet for which an entry was made: all headers, with IPv6 extensions.
@@ -166,20 +168,26 @@ impl Asked<'_> {
     }
 }
 
-/// Logs what is wrong at the socket.
+/// Logs what happens at the socket.
 struct Notes;
 
 impl ControlNotes for Notes {
     fn note(&self, note: ControlNote<'_>) {
         match note {
-            ControlNote::Received(..) | ControlNote::Replied(..) => {}
-            ControlNote::Refused => log("control: a client was refused: all connections wait"),
-            ControlNote::NotAccepted(error) => {
-                log(&format!("control: a client was not accepted: {error}"));
+            ControlNote::Received(request, _) => debug!(target: CONTROL, "{request}"),
+            ControlNote::Replied(Ok(text), _) => {
+                debug!(target: CONTROL, "answered with {} bytes", text.len());
             }
-            ControlNote::Closed(reason) => log(&format!("control: a client was cut off: {reason}")),
+            ControlNote::Replied(Err(text), _) => debug!(target: CONTROL, "refused: {text}"),
+            ControlNote::Refused => {
+                warn!(target: CONTROL, "a client was refused: all connections wait for answers");
+            }
+            ControlNote::NotAccepted(error) => {
+                warn!(target: CONTROL, "a client was not accepted: {error}");
+            }
+            ControlNote::Closed(reason) => info!(target: CONTROL, "a client was cut off: {reason}"),
             ControlNote::Broken(error) => {
-                log(&format!("control: the socket is served no more: {error}"));
+                error!(target: CONTROL, "the socket is served no more: {error}");
             }
         }
     }

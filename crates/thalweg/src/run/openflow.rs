@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use thalweg_command::console::log;
 use thalweg_command::failure::bad_input;
 use thalweg_config::Configuration;
 use thalweg_control::ServerError;
 use thalweg_control::openflow::{FailMode, OpenFlowServer};
 use thalweg_pipeline::BridgeId;
 use thalweg_switch::{OpenFlowCounters, OpenFlowIdentity, PortIdentity, Switch};
+use tracing::{info, warn};
+
+use super::logging::module::OPENFLOW;
 
 /// How long controllers may take to connect before their absence is logged.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -56,11 +58,12 @@ impl OpenFlow {
             error => bad_input(format!("[openflow]: {error}")),
         })?;
         if settings.server.controllers.is_empty() && settings.server.fail_mode == FailMode::Secure {
-            log(&format!(
+            warn!(
+                target: OPENFLOW,
                 "OpenFlow has no controller and fail_mode is secure: the switch forwards by the \
                  rules of its files and of clients at {}",
                 server.addresses().join(", ")
-            ));
+            );
         }
         let controllers = settings.server.controllers.iter();
         let controllers: Vec<String> = controllers
@@ -97,8 +100,8 @@ impl OpenFlow {
             return;
         }
         match has_controller {
-            true => log("OpenFlow: a controller speaks with the switch"),
-            false => log(text),
+            true => info!(target: OPENFLOW, "OpenFlow: a controller speaks with the switch"),
+            false => warn!(target: OPENFLOW, "{text}"),
         }
         self.had_controller = Some(has_controller);
     }

@@ -21,9 +21,12 @@ use thalweg_switch::{Switch, replacement};
 use super::ports::{Pluggable, Replugged, replug};
 use super::report::Done;
 use super::{MAX_CHANGES, Running, rules, v2p};
-use thalweg_command::console::{Console, warn};
+use thalweg_command::console::Console;
 use thalweg_command::failure::{bad_input, text_of};
 use thalweg_command::number::counted;
+use tracing::{error, info, warn};
+
+use super::logging::module::RELOAD;
 
 /// Reads a configuration again, and warns of changes that wait for the next start.
 ///
@@ -37,15 +40,13 @@ pub(super) fn read_again(path: &std::path::Path, running: &Configuration) -> Res
     // A drawn seed stays until the end of the run.
     let mut next = next.or_seed(running.seed());
     for key in next.keep_what_is_fixed(running) {
-        warn(&format!(
-            "{key} has changed, which takes effect at the next start"
-        ));
+        warn!(target: RELOAD, "{key} has changed, which takes effect at the next start");
     }
     Ok(next)
 }
 
 impl Running {
-    /// Reads everything again, announces what came of it, and returns the same text; see
+    /// Reads everything again, logs and announces what came of it, and returns the same text; see
     /// invariant 1.
     ///
     /// # Errors
@@ -73,6 +74,7 @@ impl Running {
                     done.time_to_update.as_secs_f64() * 1e6,
                     of_ports(ports)
                 );
+                info!(target: RELOAD, "{text}");
                 // The switch forwards whether or not this line is read.
                 let _ = console.announce(&text);
                 Ok(text)
@@ -129,11 +131,14 @@ pub(super) fn reload_ports(
         Ok(ports)
     });
     match done {
-        Ok(ports) => warn(&format!(
+        Ok(ports) => info!(
+            target: RELOAD,
             "the configuration was read again{}",
             of_ports(ports)
-        )),
-        Err(error) => warn(&staying("the configuration stays as it was", &error)),
+        ),
+        Err(error) => {
+            staying("the configuration stays as it was", &error);
+        }
     }
 }
 
@@ -144,9 +149,11 @@ fn of_ports(ports: Replugged) -> String {
     }
 }
 
-/// Says why something stays as it was.
+/// Logs why something stays as it was, and returns the same text.
 fn staying(what: &str, error: &anyhow::Error) -> String {
-    format!("{what}: {}", first_line(&text_of(error)))
+    let text = format!("{what}: {}", first_line(&text_of(error)));
+    error!(target: RELOAD, "{text}");
+    text
 }
 
 /// Shortens a text to one line for the log; it has one line per error.

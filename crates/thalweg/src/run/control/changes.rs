@@ -1,4 +1,4 @@
-//! Commands that change the switch: its rules, its ports, its end.
+//! Commands that change the switch: its rules, its ports, its log, its end.
 //!
 //! A change lasts until the next SIGHUP, which makes rules and ports those of the files again.
 
@@ -12,10 +12,12 @@ use thalweg_packet::PortId;
 use thalweg_pipeline::text::Parser;
 use thalweg_pipeline::{Change, Operation};
 use thalweg_unixctl::ControlCommand;
+use tracing::info;
 
 use super::names::BRIDGE;
 use super::{Asked, Entry};
 use crate::run::MAX_CHANGES;
+use crate::run::logging::module::CONTROL;
 use crate::run::ports;
 use crate::run::report::Done;
 use crate::run::rules::{known_ports, ports_by_name};
@@ -59,6 +61,20 @@ pub(super) const COMMANDS: &[Entry] = &[
             Ok(String::new())
         },
     ),
+    (ControlCommand::new("log/show", "", 0, 0), |asked, _| {
+        Ok(asked.running.logging.shown())
+    }),
+    (
+        ControlCommand::new("log/set", "filter", 1, 1),
+        |asked, arguments| {
+            asked.running.logging.set(&arguments[0])?;
+            Ok(String::new())
+        },
+    ),
+    (ControlCommand::new("log/reopen", "", 0, 0), |asked, _| {
+        asked.running.logging.reopen()?;
+        Ok(String::new())
+    }),
     (ControlCommand::new("reload", "", 0, 0), |asked, _| {
         asked.running.reload(asked.switch, asked.console)
     }),
@@ -100,6 +116,7 @@ impl Asked<'_> {
             time_to_update.as_secs_f64() * 1e6,
             counted(done.affected, "entry")
         );
+        info!(target: CONTROL, "{text}");
         if self.running.changes.len() < MAX_CHANGES {
             self.running.changes.push(done);
         }
@@ -131,6 +148,7 @@ fn add_port(asked: &mut Asked<'_>, arguments: &[String]) -> Result<String, Strin
     let opened = ports::open(&config).map_err(|error| text_of(&error))?;
     let attached = asked.switch.attach(opened);
     attached.map_err(|error| error.to_string())?;
+    info!(target: CONTROL, "port {number} ({name}) was added on interface `{interface}`");
     known.push(config);
     Ok(String::new())
 }
@@ -145,5 +163,6 @@ fn delete_port(asked: &mut Asked<'_>, arguments: &[String]) -> Result<String, St
     let place = place.ok_or_else(|| format!("{asked_for}: there is no such port"))?;
     let config = known.remove(place);
     asked.switch.detach(config.number);
+    info!(target: CONTROL, "port {} ({}) was removed", config.number, config.name);
     Ok(String::new())
 }
