@@ -51,7 +51,7 @@ use thalweg_command::memory;
 use thalweg_command::number::counted;
 use thalweg_command::seed;
 
-use crate::signals::{self, Signal};
+use crate::signals::{self, Caught, Signal};
 
 /// The longest wait for an event.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -102,11 +102,8 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     drop(change);
     release_free_memory();
     signals.interrupt(switch.interrupter());
-    let mut openflow = OpenFlow::start(&config, &mut switch)?;
-    let mut metrics = Metrics::start(&config, &switch)?;
-    let mut control = Control::start(&config, &switch)?;
-    let mut following = Following::start(Some(switch.interrupter()));
-    let mut running = Running {
+    let services = Services::start(&config, &mut switch)?;
+    let running = Running {
         path: arguments.config.clone(),
         config,
         started: Instant::now(),
@@ -114,49 +111,10 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         no_controller: 0,
         logging,
     };
-    let mut pressure = Pressure::new();
     let ready = running.ready_text(&switch);
     info!(target: RUN, "{ready}");
     console.announce(&ready)?;
-    let mut wait = PATIENCE;
-    loop {
-        switch.poll(wait);
-        running.no_controller += switch.take_packet_ins().len() as u64;
-        drop(switch.take_removals());
-        following.look(&running.config.ports, &mut switch);
-        openflow.look();
-        pressure.look(&mut switch);
-        metrics.serve(&running.config, &mut switch);
-        wait = match control.serve(&mut running, &mut switch, &openflow, console) {
-            true => Duration::ZERO,
-            false => PATIENCE,
-        };
-        match signals.next() {
-            Some(Signal::End) => {
-                info!(target: RUN, "a signal ends the run");
-                break;
-            }
-            Some(Signal::Reload) => {
-                running.logging.reopen_or_say();
-                // What came of it is in the log.
-                let _ = running.reload(&mut switch, console);
-            }
-            Some(Signal::Report) => running.report(&mut switch),
-            None if control.must_exit() => {
-                info!(target: RUN, "a command ends the run");
-                break;
-            }
-            None if running.config.ends_when_finished && switch.is_finished() => break,
-            None => {}
-        }
-    }
-    let openflow_counts = openflow.stop(&mut switch);
-    let totals = switch.stop();
-    control.stop();
-    running.no_controller += switch.take_packet_ins().len() as u64;
-    let pipeline = switch.pipeline();
-    let outcome = running.outcome(&totals, &pipeline, openflow_counts);
-    report::print(&outcome, console)
+    running.serve(switch, services, &signals, console)
 }
 
 /// The error message for a switch that does not start.
@@ -177,6 +135,31 @@ fn not_started(
     }
 }
 
+/// What a run has beside its switch.
+struct Services {
+    openflow: OpenFlow,
+    metrics: Metrics,
+    control: Control,
+    following: Following,
+    pressure: Pressure,
+}
+
+impl Services {
+    /// Starts what the configuration asks for.
+    ///
+    /// # Errors
+    /// If an address, a socket or a file cannot be used.
+    fn start(config: &Configuration, switch: &mut Switch) -> Result<Services> {
+        Ok(Services {
+            openflow: OpenFlow::start(config, switch)?,
+            metrics: Metrics::start(config, switch)?,
+            control: Control::start(config, switch)?,
+            following: Following::start(Some(switch.interrupter())),
+            pressure: Pressure::new(),
+        })
+    }
+}
+
 /// State kept during a run.
 struct Running {
     path: PathBuf,
@@ -188,6 +171,60 @@ struct Running {
 }
 
 impl Running {
+    /// Looks after the switch until something ends the run, and prints the totals.
+    ///
+    /// # Errors
+    /// If standard output cannot be written.
+    fn serve(
+        mut self,
+        mut switch: Switch,
+        mut services: Services,
+        signals: &Caught,
+        console: &Console,
+    ) -> Result<()> {
+        let mut wait = PATIENCE;
+        loop {
+            switch.poll(wait);
+            self.no_controller += switch.take_packet_ins().len() as u64;
+            drop(switch.take_removals());
+            services.following.look(&self.config.ports, &mut switch);
+            services.openflow.look();
+            services.pressure.look(&mut switch);
+            services.metrics.serve(&self.config, &mut switch);
+            let Services {
+                control, openflow, ..
+            } = &mut services;
+            wait = match control.serve(&mut self, &mut switch, openflow, console) {
+                true => Duration::ZERO,
+                false => PATIENCE,
+            };
+            match signals.next() {
+                Some(Signal::End) => {
+                    info!(target: RUN, "a signal ends the run");
+                    break;
+                }
+                Some(Signal::Reload) => {
+                    self.logging.reopen_or_say();
+                    // What came of it is in the log.
+                    let _ = self.reload(&mut switch, console);
+                }
+                Some(Signal::Report) => self.report(&mut switch),
+                None if control.must_exit() => {
+                    info!(target: RUN, "a command ends the run");
+                    break;
+                }
+                None if self.config.ends_when_finished && switch.is_finished() => break,
+                None => {}
+            }
+        }
+        let openflow = services.openflow.stop(&mut switch);
+        let totals = switch.stop();
+        services.control.stop();
+        self.no_controller += switch.take_packet_ins().len() as u64;
+        let pipeline = switch.pipeline();
+        report::print(&self.outcome(&totals, &pipeline, openflow), console)
+    }
+
     /// What the report has, given the totals and what OpenFlow has counted.
     fn outcome<'a>(
         &'a self,

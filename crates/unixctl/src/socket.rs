@@ -16,9 +16,9 @@
 //!
 //! The file's permissions are those of [`ControlConfig::mode`], less the process's mask.
 //!
-//! Where it departs from Open vSwitch: an answer may have a bound; a file that is no socket is not replaced; a socket that
-//! another daemon has put in its place is not removed at the end; commands that the thread
-//! answers itself are not in the log.
+//! Where it departs from Open vSwitch: an answer may have a bound; a file that is no socket is
+//! not replaced; a socket that another daemon has put in its place is not removed at the end;
+//! commands that the thread answers itself are not in the log.
 
 mod listener;
 mod server;
