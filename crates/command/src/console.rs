@@ -14,8 +14,12 @@ pub fn warn(text: &str) {
 
 /// Prints a warning with the time, for events of a long-running program.
 pub fn log(text: &str) {
-    let now = humantime::format_rfc3339_millis(SystemTime::now());
-    warn(&format!("{now} {text}"));
+    warn(&format!("{} {text}", timestamp()));
+}
+
+/// The time, as lines of a log begin with it.
+pub fn timestamp() -> impl std::fmt::Display {
+    humantime::format_rfc3339_millis(SystemTime::now())
 }
 
 /// The output streams, and what may be printed on them.

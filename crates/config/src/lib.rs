@@ -16,6 +16,7 @@
 //!    suffices is checked when the switch starts.
 
 mod conntrack;
+mod control;
 mod error;
 mod map;
 mod metrics;
@@ -46,6 +47,7 @@ use thalweg_switch::SwitchConfig;
 use toml::Spanned;
 
 use crate::conntrack::ConntrackSection;
+use crate::control::ControlSection;
 pub use crate::error::ConfigError;
 pub use crate::map::{parse_map, read_map};
 use crate::metrics::MetricsSection;
@@ -86,6 +88,8 @@ pub struct Configuration {
     pub p4: Option<P4Settings>,
     /// How OpenFlow drives the switch, if it does.
     pub openflow: Option<OpenFlowSettings>,
+    /// The control socket, if there is one.
+    pub control: Option<PathBuf>,
     /// Where Prometheus reads metrics, if it does.
     pub metrics: Option<SocketAddr>,
     /// Whether the run ends when all captures have been read.
@@ -107,6 +111,7 @@ struct Sections {
     conntrack: ConntrackSection,
     port: Option<Spanned<Ports>>,
     openflow: Option<Spanned<OpenFlowSection>>,
+    control: Option<Spanned<ControlSection>>,
     metrics: Option<Spanned<MetricsSection>>,
     // Recognised only to be refused by name.
     dashboard: Option<Spanned<toml::Value>>,
@@ -196,7 +201,7 @@ struct Source<'a> {
 }
 
 /// Port numbers. OpenFlow 1.0 reserves `OFPP_MAX` and above for names.
-const PORT_NUMBERS: RangeInclusive<u64> = 1..=0xfeff;
+pub const PORT_NUMBERS: RangeInclusive<u64> = 1..=0xfeff;
 
 /// The upper limit exceeds the threads of any machine that this is meant for.
 const WORKERS: RangeInclusive<u64> = 1..=256;
@@ -266,11 +271,14 @@ impl Configuration {
         let name = file.switch.name.clone().unwrap_or("thalweg".to_owned());
         let openflow = file.openflow.as_ref();
         let openflow = openflow.map(|section| source.openflow(section, &name));
+        let control = file.control.as_ref();
+        let control = control.map(|section| source.control(section.get_ref(), &name));
         let metrics = file.metrics.as_ref();
         let metrics = metrics.map(|section| source.metrics(section.get_ref()));
         Ok(Configuration {
             p4: source.p4(&file, &name)?,
             openflow: openflow.transpose()?,
+            control,
             metrics: metrics.transpose()?,
             name,
             switch,
@@ -336,15 +344,23 @@ impl Source<'_> {
     }
 
     fn refuse_sections(&self, file: &Sections) -> Result<()> {
-        let no_rules = "[metrics] does not cover a P4 program; remove [metrics] or [p4]";
-        match (&file.dashboard, &file.metrics, &file.p4) {
-            (Some(section), ..) => {
-                let what = "[dashboard] is not supported yet; remove the section";
-                Err(self.error(&section.span(), what))
-            }
-            (_, Some(section), Some(_)) => Err(self.error(&section.span(), no_rules)),
-            _ => Ok(()),
+        if let Some(section) = &file.dashboard {
+            let what = "[dashboard] is not supported yet; remove the section";
+            return Err(self.error(&section.span(), what));
         }
+        if file.p4.is_none() {
+            return Ok(());
+        }
+        if let Some(section) = &file.metrics {
+            let what = "[metrics] does not cover a P4 program; remove [metrics] or [p4]";
+            return Err(self.error(&section.span(), what));
+        }
+        if let Some(section) = &file.control {
+            let what = "[control] asks about rules, and [p4] has a program, which P4Runtime asks \
+                        about; remove one of them";
+            return Err(self.error(&section.span(), what));
+        }
+        Ok(())
     }
 
     fn switch(&self, file: &Sections) -> Result<SwitchConfig> {

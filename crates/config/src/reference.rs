@@ -39,7 +39,7 @@ pub struct KeyReference {
 }
 
 /// The headings, each with a sentence on its section.
-const SECTIONS: [(&str, &str); 13] = [
+const SECTIONS: [(&str, &str); 14] = [
     ("[switch]", "The switch and its rules."),
     ("[cache.microflow]", "The exact-match cache of each worker."),
     ("[cache.megaflow]", "The wildcard cache of each worker."),
@@ -69,6 +69,11 @@ const SECTIONS: [(&str, &str); 13] = [
         "A table's name, and how many rules it may have; repeat the section for each.",
     ),
     (
+        "[control]",
+        "Where `thalweg ctl` asks the running switch and changes it \
+         ([operating](operating.md#ask-and-change-a-running-switch)).",
+    ),
+    (
         "[metrics]",
         "Where Prometheus reads what the switch counts ([metrics](metrics.md)).",
     ),
@@ -91,6 +96,13 @@ pub fn key_references() -> Vec<KeyReference> {
     v2p_keys(&mut rows);
     openflow_keys(&mut rows);
     openflow_table_keys(&mut rows);
+    add(
+        &mut rows,
+        ("[control]", "socket"),
+        "a path",
+        "NAME.ctl",
+        "The socket of commands; only the owner of the process may use it.",
+    );
     add(
         &mut rows,
         ("[metrics]", "listen"),

@@ -20,6 +20,7 @@ impl Configuration {
         keys.extend(v2p_keys(self.v2p.as_ref(), running.v2p.as_ref()));
         keys.extend(p4_keys(self.p4.as_ref(), running.p4.as_ref()));
         keys.push(("openflow", "", self.openflow != running.openflow));
+        keys.push(("control", "", self.control != running.control));
         keys.push(("metrics", "", self.metrics != running.metrics));
         let changed = keys.iter().filter(|(_, _, has_changed)| *has_changed);
         let name = |(section, key, _): &Key| match *key {
@@ -40,6 +41,7 @@ impl Configuration {
         }
         self.p4 = running.p4.clone();
         self.openflow = running.openflow.clone();
+        self.control = running.control.clone();
         self.metrics = running.metrics;
         changed
     }
@@ -50,7 +52,7 @@ pub(crate) fn is_live(section: &str, key: &str) -> bool {
     let default = SwitchConfig::default();
     let fixed = switch_keys(&default, &default);
     match section {
-        "openflow" | "metrics" | "p4" | "p4runtime" => false,
+        "openflow" | "control" | "metrics" | "p4" | "p4runtime" => false,
         "v2p" => key == "map",
         _ => !fixed
             .iter()

@@ -868,3 +868,22 @@ fn metrics_are_read_at_an_address_with_a_port() {
     let said = error(&format!("{PORT}[metrics]\n[p4]\n"));
     assert!(said.ends_with("remove [metrics] or [p4]"), "{said}");
 }
+
+#[test]
+fn the_control_socket_is_beside_the_configuration() {
+    let socket = |section: &str| {
+        let name = "[switch]\nname = \"a/b\"";
+        let parsed = parse(&format!("{PORT}{section}\n{name}"));
+        parsed.expect("it is right").control
+    };
+    assert_eq!(socket(""), None);
+    assert_eq!(socket("[control]"), Some("etc/a_b.ctl".into()));
+    let relative = "[control]\nsocket = \"run/c\"";
+    assert_eq!(socket(relative), Some("etc/run/c".into()));
+    let absolute = "[control]\nsocket = \"/run/c\"";
+    assert_eq!(socket(absolute), Some("/run/c".into()));
+    let said = error(&format!("{PORT}[control]\n[p4]\n"));
+    assert!(said.contains("[control] asks about rules"), "{said}");
+    let said = error(&format!("{PORT}[control]\nsockets = 1\n"));
+    assert!(said.contains("unknown field `sockets`"), "{said}");
+}

@@ -60,11 +60,6 @@ impl BridgeId {
         BridgeId((port.0 >> 16) as u16)
     }
 
-    /// The bridge that a table belongs to.
-    pub fn of_table(table: TableId) -> BridgeId {
-        BridgeId((table.0 >> 8) as u16)
-    }
-
     /// The port with this number in the bridge.
     pub fn port(self, number: u16) -> PortId {
         PortId(u32::from(self.0) << 16 | u32::from(number))

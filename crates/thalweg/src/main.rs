@@ -12,6 +12,7 @@
 mod captures;
 mod change_text;
 mod counters;
+mod ctl;
 mod demo;
 mod explain;
 mod generate;
@@ -59,6 +60,11 @@ enum Command {
     /// it prints totals and ends. If an interface is deleted, the switch attaches to it again
     /// when an interface of that name appears.
     Run(run::Arguments),
+    /// Ask a running switch, or change it
+    ///
+    /// The switch is `thalweg run` with the section [control], or the daemon in ovs-vswitchd's
+    /// place. The command `list-commands` lists what it can be asked.
+    Ctl(ctl::Arguments),
     /// Run in ovs-vswitchd's place: configured by OVSDB, driven by Open vSwitch's tools
     ///
     /// Takes the arguments of ovs-vswitchd, and does the same when its own name is that.
@@ -142,6 +148,7 @@ fn main() -> ExitCode {
         Command::Vswitchd { arguments } => return thalweg_vswitchd::run(arguments.clone()),
         Command::Demo(arguments) => demo::execute(arguments, &console),
         Command::Run(arguments) => run::execute(arguments, &console),
+        Command::Ctl(arguments) => ctl::execute(arguments, &console),
         Command::Replay(arguments) => replay::execute(arguments, &console),
         Command::Trace(arguments) => trace::execute(arguments, &console),
         Command::Explain(arguments) => explain::execute(arguments, &console),

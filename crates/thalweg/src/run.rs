@@ -5,34 +5,45 @@
 //!   until a signal ends it: look after stations, ports and timeouts
 //!     SIGHUP: read configuration, map and rules again; what is different takes effect (`reload`)
 //!     SIGUSR1: say how things are, in a line
+//!     a command of the control socket: answer it (`control`)
 //!   stop workers; print totals
 //! ```
 //!
 //! With `--json`, standard output carries only the totals, so `ready` goes to standard error.
+//! News go to the log (`logging`).
 //! The module `p4` runs a P4 program instead of rules. Without `[openflow]`, a switch has no
 //! controller: packets for one are counted and dropped (`no_controller`).
 
+mod control;
+mod logging;
 mod metrics;
 mod openflow;
 mod p4;
 mod ports;
+mod pressure;
 mod reload;
 mod report;
 mod rules;
 mod v2p;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use thalweg_command::allocator::release_free_memory;
 use thalweg_config::Configuration;
-use thalweg_pipeline::Change;
-use thalweg_switch::{Switch, SwitchError};
+use thalweg_pipeline::{Change, Pipeline};
+use thalweg_switch::{Switch, SwitchError, Totals};
+use tracing::info;
 
+use self::control::Control;
+use self::logging::module::RUN;
+use self::logging::{LogArguments, Logging};
 use self::metrics::Metrics;
 use self::openflow::OpenFlow;
 use self::ports::Following;
+use self::pressure::Pressure;
 use self::report::{Done, Outcome};
 use thalweg_command::console::{Console, log};
 use thalweg_command::failure::bad_input;
@@ -40,7 +51,7 @@ use thalweg_command::memory;
 use thalweg_command::number::counted;
 use thalweg_command::seed;
 
-use crate::signals::{self, Signal};
+use crate::signals::{self, Caught, Signal};
 
 /// The longest wait for an event.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -56,6 +67,8 @@ const LOWER: &str = "lower packets_per_worker, packet_bytes or [cache.microflow]
 pub(crate) struct Arguments {
     /// The switch's configuration (TOML): its ports, rules files and caches
     config: PathBuf,
+    #[command(flatten)]
+    log: LogArguments,
 }
 
 /// Runs the switch.
@@ -63,11 +76,14 @@ pub(crate) struct Arguments {
 /// # Errors
 /// If the configuration, a rules file or a port cannot be used.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
+    let logging = Logging::start(&arguments.log)?;
     let read = Configuration::read(&arguments.config).map_err(bad_input)?;
-    let config = read.or_seed(seed::drawn());
+    let mut config = read.or_seed(seed::drawn());
+    control::prepare(&mut config);
     memory::check(config.switch.bytes_at_start(), LOWER)?;
     if config.p4.is_some() {
-        return p4::execute(&arguments.config, config, &signals::catch()?, console);
+        let signals = signals::catch()?;
+        return p4::execute(&arguments.config, config, &logging, &signals, console);
     }
     // Rules are read before anything is opened, so a mistake in them has no effects.
     let rules = rules::read(&config)?;
@@ -86,45 +102,19 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     drop(change);
     release_free_memory();
     signals.interrupt(switch.interrupter());
-    let mut openflow = OpenFlow::start(&config, &mut switch)?;
-    let mut metrics = Metrics::start(&config, &switch)?;
-    let mut following = Following::start(Some(switch.interrupter()));
-    let mut running = Running {
+    let services = Services::start(&config, &mut switch)?;
+    let running = Running {
         path: arguments.config.clone(),
         config,
         started: Instant::now(),
         changes: Vec::new(),
         no_controller: 0,
+        logging,
     };
-    console.announce(&running.ready_text(&switch))?;
-    loop {
-        switch.poll(PATIENCE);
-        running.no_controller += switch.take_packet_ins().len() as u64;
-        drop(switch.take_removals());
-        following.look(&running.config.ports, &mut switch);
-        openflow.look();
-        metrics.serve(&running.config, &mut switch);
-        match signals.next() {
-            Some(Signal::End) => break,
-            Some(Signal::Reload) => running.reload(&mut switch, console),
-            Some(Signal::Report) => running.report(&mut switch),
-            None if running.config.ends_when_finished && switch.is_finished() => break,
-            None => {}
-        }
-    }
-    let openflow_counts = openflow.stop(&mut switch);
-    let totals = switch.stop();
-    running.no_controller += switch.take_packet_ins().len() as u64;
-    let outcome = Outcome {
-        config: &running.config,
-        seconds: running.started.elapsed().as_secs_f64(),
-        totals: &totals,
-        changes: &running.changes,
-        no_controller: running.no_controller,
-        pipeline: &switch.pipeline(),
-        openflow: openflow_counts,
-    };
-    report::print(&outcome, console)
+    let ready = running.ready_text(&switch);
+    info!(target: RUN, "{ready}");
+    console.announce(&ready)?;
+    running.serve(switch, services, &signals, console)
 }
 
 /// The error message for a switch that does not start.
@@ -145,6 +135,31 @@ fn not_started(
     }
 }
 
+/// What a run has beside its switch.
+struct Services {
+    openflow: OpenFlow,
+    metrics: Metrics,
+    control: Control,
+    following: Following,
+    pressure: Pressure,
+}
+
+impl Services {
+    /// Starts what the configuration asks for.
+    ///
+    /// # Errors
+    /// If an address, a socket or a file cannot be used.
+    fn start(config: &Configuration, switch: &mut Switch) -> Result<Services> {
+        Ok(Services {
+            openflow: OpenFlow::start(config, switch)?,
+            metrics: Metrics::start(config, switch)?,
+            control: Control::start(config, switch)?,
+            following: Following::start(Some(switch.interrupter())),
+            pressure: Pressure::new(),
+        })
+    }
+}
+
 /// State kept during a run.
 struct Running {
     path: PathBuf,
@@ -152,9 +167,82 @@ struct Running {
     started: Instant,
     changes: Vec<Done>,
     no_controller: u64,
+    logging: Logging,
 }
 
 impl Running {
+    /// Looks after the switch until something ends the run, and prints the totals.
+    ///
+    /// # Errors
+    /// If standard output cannot be written.
+    fn serve(
+        mut self,
+        mut switch: Switch,
+        mut services: Services,
+        signals: &Caught,
+        console: &Console,
+    ) -> Result<()> {
+        let mut wait = PATIENCE;
+        loop {
+            switch.poll(wait);
+            self.no_controller += switch.take_packet_ins().len() as u64;
+            drop(switch.take_removals());
+            services.following.look(&self.config.ports, &mut switch);
+            services.openflow.look();
+            services.pressure.look(&mut switch);
+            services.metrics.serve(&self.config, &mut switch);
+            let Services {
+                control, openflow, ..
+            } = &mut services;
+            wait = match control.serve(&mut self, &mut switch, openflow, console) {
+                true => Duration::ZERO,
+                false => PATIENCE,
+            };
+            match signals.next() {
+                Some(Signal::End) => {
+                    info!(target: RUN, "a signal ends the run");
+                    break;
+                }
+                Some(Signal::Reload) => {
+                    self.logging.reopen_or_say();
+                    // What came of it is in the log.
+                    let _ = self.reload(&mut switch, console);
+                }
+                Some(Signal::Report) => self.report(&mut switch),
+                None if control.must_exit() => {
+                    info!(target: RUN, "a command ends the run");
+                    break;
+                }
+                None if self.config.ends_when_finished && switch.is_finished() => break,
+                None => {}
+            }
+        }
+        let openflow = services.openflow.stop(&mut switch);
+        let totals = switch.stop();
+        services.control.stop();
+        self.no_controller += switch.take_packet_ins().len() as u64;
+        let pipeline = switch.pipeline();
+        report::print(&self.outcome(&totals, &pipeline, openflow), console)
+    }
+
+    /// What the report has, given the totals and what OpenFlow has counted.
+    fn outcome<'a>(
+        &'a self,
+        totals: &'a Totals,
+        pipeline: &'a Pipeline,
+        openflow: BTreeMap<&'static str, u64>,
+    ) -> Outcome<'a> {
+        Outcome {
+            config: &self.config,
+            seconds: self.started.elapsed().as_secs_f64(),
+            totals,
+            changes: &self.changes,
+            no_controller: self.no_controller,
+            pipeline,
+            openflow,
+        }
+    }
+
     /// Logs the switch's state in one line, on SIGUSR1.
     fn report(&self, switch: &mut Switch) {
         let totals = switch.totals();

@@ -142,14 +142,14 @@ fn rules_are_read_again_on_a_hangup() {
     let reload = |rules: &str, answer: &str| {
         std::fs::write(file("r.rules"), rules).unwrap();
         program.signal(Signal::HUP);
-        program.wait_for(answer)
+        program.wait_for_answer(answer)
     };
     let done = reload(&format!("{RULES}arp,actions=group:1"), "reloaded");
     assert!(
         done.starts_with("reloaded 3 rules: 1 added, 1 removed"),
         "{done}"
     );
-    let done = reload("actions=group:2", "thalweg: the rules stay");
+    let done = reload("actions=group:2", ": the rules stay");
     assert!(
         done.contains("r.rules:1:9: rule `table=0, actions=group:2`: group 2 does not exist"),
         "{done}"
@@ -157,7 +157,7 @@ fn rules_are_read_again_on_a_hangup() {
     // One line, however many errors there are.
     let done = reload(
         "actions=ouput:2\nactions=ouput:3\nin_prt=1",
-        "thalweg: the rules stay",
+        ": the rules stay",
     );
     assert!(
         done.contains("r.rules:1:9: unknown") && done.ends_with("(and 2 more faults)"),
@@ -165,7 +165,7 @@ fn rules_are_read_again_on_a_hangup() {
     );
     std::fs::remove_file(file("r.rules")).unwrap();
     program.signal(Signal::HUP);
-    let done = program.wait_for("thalweg: the rules stay");
+    let done = program.wait_for_part(": the rules stay");
     assert!(
         done.contains("r.rules: No such file") && done.contains("check the path"),
         "{done}"
@@ -220,17 +220,17 @@ fn a_file_that_says_nothing_is_refused() {
     let reload = |rules: &str, answer: &str| {
         std::fs::write(file("r.rules"), rules).unwrap();
         program.signal(Signal::HUP);
-        program.wait_for(answer)
+        program.wait_for_answer(answer)
     };
     for empty in ["", "# nothing yet\n\n"] {
-        let done = reload(empty, "thalweg: the rules stay");
+        let done = reload(empty, ": the rules stay");
         assert!(
             done.contains("r.rules: there is no rule in it") && done.contains("allow_empty_rules"),
             "{done}"
         );
     }
     std::fs::write(file("g.groups"), "").unwrap();
-    let done = reload(RULES, "thalweg: the rules stay");
+    let done = reload(RULES, ": the rules stay");
     assert!(done.contains("g.groups: there is no group in it"), "{done}");
     std::fs::write(file("g.groups"), groups).unwrap();
     let done = reload(RULES, "reloaded");
@@ -277,7 +277,7 @@ fn the_configuration_is_read_again_on_a_hangup() {
     let reload = |config: &str, answer: &str| {
         std::fs::write(file("br0.toml"), config).unwrap();
         program.signal(Signal::HUP);
-        program.wait_for(answer)
+        program.wait_for_answer(answer)
     };
     // The limit of rules holds, and is then raised; the number of the removed port is reused.
     std::fs::write(
@@ -287,7 +287,7 @@ fn the_configuration_is_read_again_on_a_hangup() {
     .unwrap();
     let second = port(4, "name = \"second\"\nkind = \"pcap\"\nread = \"in.pcap\"");
     let less = start.replace(&port(3, "kind = \"memory\""), &second);
-    let done = reload(&less, "thalweg: the rules stay as they were");
+    let done = reload(&less, ": the rules stay as they were");
     assert!(
         done.contains("the text has more rules than the limit of 2"),
         "{done}"
@@ -331,12 +331,9 @@ fn a_configuration_that_is_wrong_changes_nothing() {
     let reload = |config: &str, answer: &str| {
         std::fs::write(file("br0.toml"), config).unwrap();
         program.signal(Signal::HUP);
-        program.wait_for(answer)
+        program.wait_for_answer(answer)
     };
-    let done = reload(
-        "[[port]]\nnumbr = 1",
-        "thalweg: the configuration stays as it was",
-    );
+    let done = reload("[[port]]\nnumbr = 1", ": the configuration stays as it was");
     assert!(
         done.contains("br0.toml:2:1: unknown field `numbr`"),
         "{done}"
@@ -344,7 +341,7 @@ fn a_configuration_that_is_wrong_changes_nothing() {
     let none = "[[port]]\nnumber = 4\ninterface = \"none9\"\n";
     let done = reload(
         &format!("{start}{none}"),
-        "thalweg: the configuration stays as it was",
+        ": the configuration stays as it was",
     );
     assert!(
         done.contains("port 4 (port4): there is no interface `none9`") && done.contains("`lo`"),
@@ -372,13 +369,13 @@ fn what_only_a_start_can_change_is_said_by_key_each_time() {
     std::fs::write(file("br0.toml"), fixed).unwrap();
     for _ in 0..2 {
         program.signal(Signal::HUP);
-        let said = program.wait_for("thalweg: workers in [switch] has changed");
+        let said = program.wait_for_part(": workers in [switch] has changed");
         assert!(
             said.ends_with("which takes effect at the next start"),
             "{said}"
         );
-        program.wait_for("thalweg: mode in [switch] has changed");
-        program.wait_for("thalweg: bytes in [cache.megaflow] has changed");
+        program.wait_for_part(": mode in [switch] has changed");
+        program.wait_for_part(": bytes in [cache.megaflow] has changed");
         let done = program.wait_for("reloaded 2 rules: 0 added, 0 removed");
         assert!(done.ends_with("until all workers followed"), "{done}");
     }
@@ -402,27 +399,21 @@ fn a_program_has_other_ports_after_a_hangup() {
     let reload = |config: String, answer: &str| {
         std::fs::write(&path, config).unwrap();
         program.signal(Signal::HUP);
-        program.wait_for(answer)
+        program.wait_for_answer(answer)
     };
     let done = reload(
         format!("{p4}{first}{source}"),
-        "thalweg: the configuration was read",
+        ": the configuration was read",
     );
     assert!(done.ends_with("; ports: 1 added, 0 removed"), "{done}");
     // The port is removed and added again, so the capture is read from its start.
-    let done = reload(
-        format!("{p4}{first}"),
-        "thalweg: the configuration was read",
-    );
+    let done = reload(format!("{p4}{first}"), ": the configuration was read");
     assert!(done.ends_with("; ports: 0 added, 1 removed"), "{done}");
     let fixed = format!("{p4}cpu_port = 9\n[p4runtime]\ndevice_id = 7\n{first}{source}");
-    reload(fixed, "thalweg: cpu_port in [p4] has changed");
-    program.wait_for("thalweg: device_id in [p4runtime] has changed");
-    program.wait_for("thalweg: the configuration was read again; ports: 1 added");
-    reload(
-        "[p4]".to_owned(),
-        "thalweg: the configuration stays as it was",
-    );
+    reload(fixed, ": cpu_port in [p4] has changed");
+    program.wait_for_part(": device_id in [p4runtime] has changed");
+    program.wait_for_part(": the configuration was read again; ports: 1 added");
+    reload("[p4]".to_owned(), ": the configuration stays as it was");
     program.signal(Signal::USR1);
     let line = program.wait_for("thalweg: 2");
     assert!(line.ends_with(": 2 of 2 ports"), "{line}");

@@ -247,7 +247,7 @@ impl Fabric {
             program.signal(Signal::HUP);
         }
         for program in self.programs.values() {
-            program.wait_for("thalweg: the map of the fabric is at version 2");
+            program.wait_for_part(": the map of the fabric is at version 2");
             program.wait_for("reloaded");
         }
         let address = format!("{}/24", ADDRESSES[0]);

@@ -447,7 +447,11 @@ fn it_tells_why_an_entry_is_as_it_is_and_why_a_packet_is_dropped() {
     daemon.ok("ovs-appctl", packet);
     let drops = daemon.ok("ovs-appctl", "thalweg/why-drop");
     assert!(drops.starts_with("table miss"), "{drops}");
-    assert!(drops.ends_with(" 1\n"), "{drops}");
+    let lines: Vec<&str> = drops.lines().collect();
+    assert!(lines[0].ends_with(" 1"), "{drops}");
+    assert!(lines[1].starts_with("    1 packet, such as "), "{drops}");
+    assert!(lines[1].contains("in_port(2)"), "{drops}");
+    assert_eq!(lines[2], "      bridge br0, table 0: no rule matched");
     // The entry of that packet is looked at, and answers otherwise from now on.
     add("in_port=2,actions=output:1");
     daemon.ok("ovs-appctl", "revalidator/wait");

@@ -37,6 +37,7 @@ use thalweg_ovsdb::{DatabaseConfig, DatabaseEvent, TransactionId};
 use thalweg_packet::{Instant, standard as f};
 use thalweg_pipeline::{Action, Actions, Change, OVS_COMPARED, Operation, Subfield};
 use thalweg_switch::{Interrupter, Switch, SwitchConfig};
+use thalweg_unixctl::{ControlCommands, ControlRequest, LoopWaker};
 
 use self::by_hand::FlowByHand;
 use self::commands::WorkerSums;
@@ -46,8 +47,7 @@ use crate::bridges::{Bridges, Complaint, Dummies, STATIONS_MAX, follow_options};
 use crate::database::{DatabaseAddress, DatabaseLink, Waker};
 use crate::log::{Log, LogLimit};
 use crate::options::{DaemonOptions, DummyLevel, VERSION_TEXT};
-use crate::process::{LoopWaker, Process, Start, start};
-use crate::unixctl::{ControlCommands, ControlRequest};
+use crate::process::{Process, Start, start};
 use crate::vlog::{LogLevel, modules};
 
 /// The longest wait for something to happen.

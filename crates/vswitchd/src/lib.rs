@@ -4,20 +4,20 @@
 //! - [`options`] is the command line, and the directories that the environment names.
 //! - [`process`] is the daemon's process: into the background, pidfile, signals, ready, end.
 //! - [`log`] writes the log to its file, the console and the system's log.
-//! - [`control_socket`] hands the commands of `ovs-appctl` to the main loop.
+//!
+//! Commands of `ovs-appctl` come by a socket of `thalweg_unixctl`.
 //!
 //! Without a socket, file, clock or thread, so that what comes in and the time are arguments:
-//! - [`unixctl`] is the server's side of `ovs-appctl`: commands with texts as arguments, and
-//!   replies.
 //! - [`datapath_text`] reads and writes datapath flows, and composes the frames that have their
 //!   keys.
 //! - [`trace`] answers `ofproto/trace`: what the switch does with a packet, step by step.
+//! - [`views`] shows rules, stations, connections and the entries of caches.
 //! - [`vlog`] is the log: its levels, its lines, and the commands that change them.
 //!
 //! Their texts are those of Open vSwitch 3.1, as its tests compare them.
 //!
 //! ```
-//! use thalweg_vswitchd::unixctl::{ControlCommands, ControlRequest};
+//! use thalweg_unixctl::{ControlCommands, ControlRequest};
 //! use thalweg_vswitchd::vlog::{LogIdentity, LogSettings, VLOG_COMMANDS};
 //!
 //! let mut commands = ControlCommands::new("ovs-vswitchd (Thalweg) 0.1.0");
@@ -32,7 +32,6 @@
 //! ```
 
 mod bridges;
-pub mod control_socket;
 mod daemon;
 mod database;
 pub mod datapath_text;
@@ -40,7 +39,7 @@ pub mod log;
 pub mod options;
 pub mod process;
 pub mod trace;
-pub mod unixctl;
+pub mod views;
 pub mod vlog;
 
 pub use daemon::run;

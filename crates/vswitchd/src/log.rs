@@ -11,6 +11,7 @@
 //!
 //! References: ovs-appctl(8), "LOGGING COMMANDS"; ovs-vswitchd(8), "Logging Options".
 
+mod control;
 mod syslog;
 
 use std::cell::Cell;
@@ -22,9 +23,10 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use thalweg_unixctl::ControlRequest;
+
 use crate::log::syslog::Syslog;
 use crate::options::{DaemonOptions, PROGRAM};
-use crate::unixctl::ControlRequest;
 use crate::vlog::{
     LogDestination, LogIdentity, LogLevel, LogModule, LogMoment, LogRateLimit, LogRecord,
     LogSettings, RateVerdict, modules,

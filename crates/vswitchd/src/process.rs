@@ -39,16 +39,13 @@ use std::sync::Arc;
 
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::setsid;
+use thalweg_unixctl::{ControlCommands, ControlConfig, ControlSocket, LoopWaker};
 
-pub use crate::control_socket::LoopWaker;
-
-use crate::control_socket::ControlSocket;
 use crate::log::{Log, os_text};
 use crate::options::{DaemonOptions, PROGRAM};
 use crate::process::pidfile::PidFile;
 use crate::process::signals::{Ending, end_by, signal_text};
 use crate::process::stages::{ReadyPipe, Stage, Started, failure, leave_terminal, status_text};
-use crate::unixctl::ControlCommands;
 use crate::vlog::{LogLevel, modules};
 
 /// What became of [`start`].
@@ -169,10 +166,17 @@ impl Process {
             });
         }
         let control = match options.control_path(std::process::id()) {
-            Some(path) => ControlSocket::open(&path, commands, log.clone(), Arc::clone(waker)),
-            None => Ok(ControlSocket::none()),
+            Some(path) => {
+                let (config, notes) = (ControlConfig::OPEN_VSWITCH, Arc::new(log.clone()));
+                let opened = ControlSocket::open(&path, config, commands, notes, waker.clone());
+                opened.map_err(|error| {
+                    let (shown, error) = (path.display(), os_text(&error));
+                    let text = format!("{shown}: could not initialize control socket ({error})");
+                    (modules::UNIXCTL, text)
+                })?
+            }
+            None => ControlSocket::none(),
         };
-        let control = control.map_err(|text| (modules::UNIXCTL, text))?;
         Ok(Process {
             log,
             control,

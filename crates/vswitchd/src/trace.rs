@@ -48,6 +48,7 @@ pub use connection_state::{ConnectionState, ConnectionStateError};
 pub use error::TraceRefusal;
 pub use frozen::{FrozenTrace, FrozenTraces};
 pub use names::TraceNames;
+pub(crate) use reasons::steps_text;
 pub use reasons::{explain, why_drop};
 
 use arguments::Switch;

@@ -19,10 +19,10 @@ mod limit;
 pub mod modules;
 mod pattern;
 
+use thalweg_unixctl::{ControlCommand, ControlRequest};
+
 pub use limit::{LogRateLimit, RateVerdict};
 pub use pattern::{FIELD_MAX, LogMoment, LogRecord};
-
-use crate::unixctl::{ControlCommand, ControlRequest};
 
 /// How severe a message is, or which messages are logged.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

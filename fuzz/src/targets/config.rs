@@ -118,13 +118,25 @@ fn written(config: &Configuration) -> Table {
     if let Some(p4) = &config.p4 {
         written.extend(p4_sections(p4));
     }
-    if let Some(openflow) = &config.openflow {
-        written.insert("openflow".to_owned(), openflow_section(openflow).into());
-    }
-    let metrics = config.metrics.map(metrics_section);
-    written.extend(metrics.map(|section| ("metrics".to_owned(), section.into())));
+    written.extend(services(config));
     written.extend(v2p.map(|section| ("v2p".to_owned(), section.into())));
     written
+}
+
+/// The sections of what a run serves, beside P4Runtime.
+fn services(config: &Configuration) -> Table {
+    let sections = [
+        ("openflow", config.openflow.as_ref().map(openflow_section)),
+        ("control", config.control.as_deref().map(control_section)),
+        ("metrics", config.metrics.map(metrics_section)),
+    ];
+    let given = sections.into_iter();
+    let given = given.filter_map(|(name, section)| Some((name.to_owned(), section?.into())));
+    given.collect()
+}
+
+fn control_section(socket: &Path) -> Table {
+    table([("socket", word(socket))])
 }
 
 fn metrics_section(listen: std::net::SocketAddr) -> Table {

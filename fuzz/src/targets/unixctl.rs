@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use thalweg_ovsdb::jsonrpc::{JsonSplitter, RpcMessage};
-use thalweg_vswitchd::unixctl::{ControlCommands, ControlConnection};
+use thalweg_unixctl::{ControlCommands, ControlConnection};
 use thalweg_vswitchd::vlog::{
     FIELD_MAX, LogDestination, LogIdentity, LogLevel, LogMoment, LogRecord, LogSettings,
     VLOG_COMMANDS,
@@ -38,7 +38,7 @@ fn hear(stream: &[u8], piece: usize) -> Vec<u8> {
     let mut commands = ControlCommands::new("version");
     commands.add(&VLOG_COMMANDS);
     let mut log = LogSettings::new(LogIdentity::default(), ["vconn", "unixctl"]);
-    let mut connection = ControlConnection::new();
+    let mut connection = ControlConnection::default();
     let mut answers = Vec::new();
     for bytes in stream.chunks(piece) {
         connection.receive(bytes, Duration::ZERO);

@@ -13,7 +13,7 @@ use super::Finding;
 use crate::workspace::Workspace;
 
 const PREFIX: &str = "thalweg-";
-const TABLE: [(&str, &[&str]); 26] = [
+const TABLE: [(&str, &[&str]); 27] = [
     ("packet", &[]),
     ("openflow", &[]),
     ("ovsdb", &[]),
@@ -34,7 +34,8 @@ const TABLE: [(&str, &[&str]); 26] = [
         &["datapath", "binding", "io", "openflow", "v2p", "conntrack"],
     ),
     ("metrics", &["switch"]),
-    ("vswitchd", &["metrics", "ovsdb", "switch"]),
+    ("unixctl", &["ovsdb"]),
+    ("vswitchd", &["metrics", "ovsdb", "switch", "unixctl"]),
     ("fabric", &["v2p", "packet"]),
     ("config", &["switch", "fabric"]),
     ("command", &["switch", "workload"]),

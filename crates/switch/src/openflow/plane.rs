@@ -18,7 +18,7 @@ use thalweg_openflow::message::switch::{
 use thalweg_openflow::message::{Reply, Request};
 use thalweg_openflow::{ErrorCode, Refusal, Version, refuse};
 use thalweg_packet::TUNNEL_OPTIONS;
-use thalweg_pipeline::{BridgeId, Change, FragmentMode, Miss, Misses, Operation};
+use thalweg_pipeline::{BridgeId, Change, FragmentMode, Miss, Misses, Operation, TableId};
 
 use super::cursor::Cursor;
 use super::desk::Desk;
@@ -319,7 +319,7 @@ impl Target for OpenFlowPlane {
         let bridge = self.numbers.bridge;
         let used = self.call(move |switch| {
             let pipeline = switch.pipeline();
-            let is_of = |table| BridgeId::of_table(table) == bridge;
+            let is_of = |table: TableId| table.bridge() == bridge;
             pipeline.uses_tunnel_option(number, pipeline.version(), is_of)
         });
         used.unwrap_or(false)

@@ -1,10 +1,12 @@
 //! `[metrics]`: Prometheus reads what a running switch counts.
 
 use anyhow::{Context, Result};
-use thalweg_command::console::log;
 use thalweg_config::Configuration;
 use thalweg_metrics::{MetricsDesk, MetricsServer, PortLabel, Snapshot};
 use thalweg_switch::Switch;
+use tracing::info;
+
+use super::logging::module::METRICS;
 
 /// The server and its desk; nothing without the section.
 pub(super) struct Metrics(Option<(MetricsServer, MetricsDesk)>);
@@ -22,7 +24,7 @@ impl Metrics {
         let started = MetricsServer::start(listen, move || interrupter.interrupt());
         let refused = || format!("[metrics]: cannot listen on {listen}; choose another address");
         let (server, desk) = started.with_context(refused)?;
-        log(&format!("metrics at http://{}/metrics", server.address()));
+        info!(target: METRICS, "metrics at http://{}/metrics", server.address());
         Ok(Metrics(Some((server, desk))))
     }
 

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use thalweg_command::console::log;
 use thalweg_command::failure::bad_input;
 use thalweg_config::Configuration;
 use thalweg_control::ServerError;
 use thalweg_control::openflow::{FailMode, OpenFlowServer};
 use thalweg_pipeline::BridgeId;
-use thalweg_switch::{OpenFlowIdentity, PortIdentity, Switch};
+use thalweg_switch::{OpenFlowCounters, OpenFlowIdentity, PortIdentity, Switch};
+use tracing::{info, warn};
+
+use super::logging::module::OPENFLOW;
 
 /// How long controllers may take to connect before their absence is logged.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -56,11 +58,12 @@ impl OpenFlow {
             error => bad_input(format!("[openflow]: {error}")),
         })?;
         if settings.server.controllers.is_empty() && settings.server.fail_mode == FailMode::Secure {
-            log(&format!(
+            warn!(
+                target: OPENFLOW,
                 "OpenFlow has no controller and fail_mode is secure: the switch forwards by the \
                  rules of its files and of clients at {}",
                 server.addresses().join(", ")
-            ));
+            );
         }
         let controllers = settings.server.controllers.iter();
         let controllers: Vec<String> = controllers
@@ -97,10 +100,19 @@ impl OpenFlow {
             return;
         }
         match has_controller {
-            true => log("OpenFlow: a controller speaks with the switch"),
-            false => log(text),
+            true => info!(target: OPENFLOW, "OpenFlow: a controller speaks with the switch"),
+            false => warn!(target: OPENFLOW, "{text}"),
         }
         self.had_controller = Some(has_controller);
+    }
+
+    /// What was counted; empty without a server.
+    pub(super) fn counts(&self, switch: &Switch) -> BTreeMap<&'static str, u64> {
+        let Some(server) = &self.server else {
+            return BTreeMap::new();
+        };
+        let of_switch = switch.openflow_counters(BridgeId(0)).unwrap_or_default();
+        counts_of(server, &of_switch)
     }
 
     /// Ends all connections; the switch then answers no more of their calls. Returns what was
@@ -112,22 +124,27 @@ impl OpenFlow {
         let of_switch = switch.openflow_counters(BridgeId(0)).unwrap_or_default();
         switch.close_openflow(BridgeId(0));
         server.stop();
-        let (server, agent) = (server.counters(), server.counters().agent);
-        BTreeMap::from([
-            ("connections_accepted", server.accepted),
-            ("connections_refused", server.refused),
-            ("controllers_connected", server.connected),
-            ("controllers_unreachable", server.unreachable),
-            ("handshakes_failed", server.failed_handshakes),
-            ("messages_received", agent.received),
-            ("messages_sent", agent.sent),
-            ("errors_sent", agent.errors),
-            ("changes_done", agent.changes_done),
-            ("changes_refused", agent.changes_refused),
-            ("packet_ins_slow", agent.packets_dropped),
-            ("packet_ins_limited", agent.packets_limited),
-            ("packet_ins_refused", of_switch.packet_ins_refused),
-            ("events_refused", of_switch.events_refused),
-        ])
+        counts_of(&server, &of_switch)
     }
+}
+
+/// Counters of a server and of the switch, by name.
+fn counts_of(server: &OpenFlowServer, of_switch: &OpenFlowCounters) -> BTreeMap<&'static str, u64> {
+    let (server, agent) = (server.counters(), server.counters().agent);
+    BTreeMap::from([
+        ("connections_accepted", server.accepted),
+        ("connections_refused", server.refused),
+        ("controllers_connected", server.connected),
+        ("controllers_unreachable", server.unreachable),
+        ("handshakes_failed", server.failed_handshakes),
+        ("messages_received", agent.received),
+        ("messages_sent", agent.sent),
+        ("errors_sent", agent.errors),
+        ("changes_done", agent.changes_done),
+        ("changes_refused", agent.changes_refused),
+        ("packet_ins_slow", agent.packets_dropped),
+        ("packet_ins_limited", agent.packets_limited),
+        ("packet_ins_refused", of_switch.packet_ins_refused),
+        ("events_refused", of_switch.events_refused),
+    ])
 }

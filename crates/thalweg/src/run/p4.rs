@@ -28,6 +28,7 @@ use thalweg_p4::{CacheConfig, Program, commands};
 use thalweg_packet::Instant;
 use thalweg_switch::{P4Config, P4Forwarder, P4Plane, P4PlaneConfig, P4Switch, P4Totals, P4Waker};
 
+use super::logging::Logging;
 use super::ports::{Following, open};
 use super::reload::reload_ports;
 use crate::p4::CacheReport;
@@ -47,6 +48,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 pub(super) fn execute(
     path: &Path,
     mut config: Configuration,
+    logging: &Logging,
     signals: &Caught,
     console: &Console,
 ) -> Result<()> {
@@ -88,7 +90,10 @@ pub(super) fn execute(
         following.look(&config.ports, &mut switch);
         match signals.next() {
             Some(Signal::End) => break,
-            Some(Signal::Reload) => reload_ports(path, &mut config, &mut switch),
+            Some(Signal::Reload) => {
+                logging.reopen_or_say();
+                reload_ports(path, &mut config, &mut switch);
+            }
             Some(Signal::Report) => {
                 let present = config.ports.iter();
                 let present = present.filter(|port| switch.has_port(port.number)).count();

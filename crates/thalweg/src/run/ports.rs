@@ -20,8 +20,10 @@ use thalweg_io::{LinkWatch, PortConfig, PortKind};
 use thalweg_packet::PortId;
 use thalweg_switch::{Interrupter, P4Switch, Switch, SwitchError, SwitchPort};
 
-use thalweg_command::console::log;
 use thalweg_command::failure::{bad_input, text_of};
+use tracing::{error, info, warn};
+
+use super::logging::module::PORTS;
 
 /// A running switch whose ports can come and go.
 pub(super) trait Pluggable {
@@ -77,7 +79,7 @@ impl Following {
         let changes = follow_links(interrupter);
         let changes = changes.map_err(|error| {
             let text = text_of(&error);
-            log(&format!("interfaces are looked for once a second: {text}"));
+            warn!(target: PORTS, "interfaces are looked for once a second: {text}");
         });
         Following {
             changes: changes.ok(),
@@ -91,7 +93,10 @@ impl Following {
         let has_changed = !matches!(heard, Some(Err(TryRecvError::Empty)));
         if let Some(Err(TryRecvError::Disconnected)) = heard {
             self.changes = None;
-            log("the kernel does not say any more when interfaces change; they are looked for");
+            warn!(
+                target: PORTS,
+                "the kernel does not say any more when interfaces change; they are looked for"
+            );
         }
         self.waiting.retain(|number, _| {
             let is_configured = ports.iter().any(|port| port.number == *number);
@@ -104,10 +109,11 @@ impl Following {
             let is_news = !self.waiting.contains_key(&config.number);
             if is_news {
                 let (port, interface) = (describe(config), config.interface());
-                log(&format!(
+                warn!(
+                    target: PORTS,
                     "{port}: interface `{interface}` is gone; the port is attached again when \
                      there is one of that name"
-                ));
+                );
                 self.waiting.insert(config.number, String::new());
             }
             // Invariant 1.
@@ -129,16 +135,14 @@ impl Following {
         }
         self.waiting.remove(&config.number);
         let (port, interface) = (describe(config), config.interface());
-        log(&format!(
-            "{port}: attached again to interface `{interface}`"
-        ));
+        info!(target: PORTS, "{port}: attached again to interface `{interface}`");
     }
 
     /// Logs, once per reason, why a returned interface cannot be used.
     fn complain(&mut self, config: &PortConfig, what: String) {
         let said = self.waiting.entry(config.number).or_default();
         if *said != what {
-            log(&format!("{}: {what}", describe(config)));
+            warn!(target: PORTS, "{}: {what}", describe(config));
             *said = what;
         }
     }
@@ -221,9 +225,7 @@ pub(super) fn replug(
 }
 
 fn leave_out(what: &str) {
-    log(&format!(
-        "{what}; the port is left out: mend it and send SIGHUP again"
-    ));
+    error!(target: PORTS, "{what}; the port is left out: mend it and send SIGHUP again");
 }
 
 /// Whether two descriptions mean the same port; its name does not matter.

@@ -21,9 +21,12 @@ use thalweg_switch::{Switch, replacement};
 use super::ports::{Pluggable, Replugged, replug};
 use super::report::Done;
 use super::{MAX_CHANGES, Running, rules, v2p};
-use thalweg_command::console::{Console, warn};
+use thalweg_command::console::Console;
 use thalweg_command::failure::{bad_input, text_of};
 use thalweg_command::number::counted;
+use tracing::{error, info, warn};
+
+use super::logging::module::RELOAD;
 
 /// Reads a configuration again, and warns of changes that wait for the next start.
 ///
@@ -37,27 +40,27 @@ pub(super) fn read_again(path: &std::path::Path, running: &Configuration) -> Res
     // A drawn seed stays until the end of the run.
     let mut next = next.or_seed(running.seed());
     for key in next.keep_what_is_fixed(running) {
-        warn(&format!(
-            "{key} has changed, which takes effect at the next start"
-        ));
+        warn!(target: RELOAD, "{key} has changed, which takes effect at the next start");
     }
     Ok(next)
 }
 
 impl Running {
-    /// Reads everything again; see invariant 1.
-    pub(super) fn reload(&mut self, switch: &mut Switch, console: &Console) {
-        let next = match read_again(&self.path, &self.config) {
-            Ok(next) => next,
-            Err(error) => return stays("the configuration stays as it was", &error),
-        };
-        let read = match rules::read(&next) {
-            Ok(read) => read,
-            Err(error) => return stays("the rules stay as they were", &error),
-        };
-        let Some(ports) = self.take_over(next, switch) else {
-            return;
-        };
+    /// Reads everything again, logs and announces what came of it, and returns the same text; see
+    /// invariant 1.
+    ///
+    /// # Errors
+    /// What stays as it was, and why.
+    pub(super) fn reload(
+        &mut self,
+        switch: &mut Switch,
+        console: &Console,
+    ) -> Result<String, String> {
+        let configuration_stays = |error| staying("the configuration stays as it was", &error);
+        let next = read_again(&self.path, &self.config).map_err(configuration_stays)?;
+        let read = rules::read(&next);
+        let read = read.map_err(|error| staying("the rules stay as they were", &error))?;
+        let ports = self.take_over(next, switch).map_err(configuration_stays)?;
         v2p::reload(&self.config, switch);
         let done = self.replace(switch, read);
         release_free_memory();
@@ -71,29 +74,25 @@ impl Running {
                     done.time_to_update.as_secs_f64() * 1e6,
                     of_ports(ports)
                 );
+                info!(target: RELOAD, "{text}");
                 // The switch forwards whether or not this line is read.
                 let _ = console.announce(&text);
+                Ok(text)
             }
             Err(error) => {
                 let what = format!("the rules stay as they were{}", of_ports(ports));
-                stays(&what, &error);
+                Err(staying(&what, &error))
             }
         }
     }
 
-    /// Applies ports and limits of another configuration; `None` if a port cannot be opened.
-    fn take_over(&mut self, mut next: Configuration, switch: &mut Switch) -> Option<Replugged> {
-        let ports = match replug(&self.config.ports, &mut next.ports, switch) {
-            Ok(ports) => ports,
-            Err(error) => {
-                stays("the configuration stays as it was", &error);
-                return None;
-            }
-        };
+    /// Applies ports and limits of another configuration, unless a port cannot be opened.
+    fn take_over(&mut self, mut next: Configuration, switch: &mut Switch) -> Result<Replugged> {
+        let ports = replug(&self.config.ports, &mut next.ports, switch)?;
         let limits = &next.switch.pipeline;
         switch.set_limits(limits.rules, limits.groups, limits.stations);
         self.config = next;
-        Some(ports)
+        Ok(ports)
     }
 
     /// Replaces all rules.
@@ -132,11 +131,14 @@ pub(super) fn reload_ports(
         Ok(ports)
     });
     match done {
-        Ok(ports) => warn(&format!(
+        Ok(ports) => info!(
+            target: RELOAD,
             "the configuration was read again{}",
             of_ports(ports)
-        )),
-        Err(error) => stays("the configuration stays as it was", &error),
+        ),
+        Err(error) => {
+            staying("the configuration stays as it was", &error);
+        }
     }
 }
 
@@ -147,9 +149,11 @@ fn of_ports(ports: Replugged) -> String {
     }
 }
 
-/// Warns why something stays as it was.
-fn stays(what: &str, error: &anyhow::Error) {
-    warn(&format!("{what}: {}", first_line(&text_of(error))));
+/// Logs why something stays as it was, and returns the same text.
+fn staying(what: &str, error: &anyhow::Error) -> String {
+    let text = format!("{what}: {}", first_line(&text_of(error)));
+    error!(target: RELOAD, "{text}");
+    text
 }
 
 /// Shortens a text to one line for the log; it has one line per error.

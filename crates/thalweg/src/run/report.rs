@@ -1,4 +1,4 @@
-//! Reports the totals at the end of a run: where every packet went.
+//! Reports the totals at the end of a run, or during it: where every packet went.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -136,6 +136,18 @@ pub(super) fn print(outcome: &Outcome<'_>, console: &Console) -> Result<()> {
     let report = Report::new(outcome);
     console.print_json(&report)?;
     console.print(&report.text())
+}
+
+/// The report as text, or as one object.
+///
+/// # Errors
+/// If it cannot be written as JSON.
+pub(super) fn text(outcome: &Outcome<'_>, is_json: bool) -> Result<String> {
+    let report = Report::new(outcome);
+    match is_json {
+        true => Ok(serde_json::to_string_pretty(&report)?),
+        false => Ok(report.text()),
+    }
 }
 
 impl Report {

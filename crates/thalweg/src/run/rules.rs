@@ -26,7 +26,8 @@ pub(super) fn refused(
     input::refused(change, error, files, &mut parser)
 }
 
-fn ports_by_name(config: &Configuration) -> impl Fn(&str) -> Option<PortId> {
+/// Finds ports by their names in the configuration.
+pub(super) fn ports_by_name(config: &Configuration) -> impl Fn(&str) -> Option<PortId> {
     |name| {
         let port = config.ports.iter().find(|port| port.name == name)?;
         Some(port.number)
@@ -34,7 +35,7 @@ fn ports_by_name(config: &Configuration) -> impl Fn(&str) -> Option<PortId> {
 }
 
 /// Port names for a message; a configuration may have thousands, so it lists the first.
-fn known_ports(config: &Configuration) -> String {
+pub(super) fn known_ports(config: &Configuration) -> String {
     list_names(config.ports.iter().map(|port| &*port.name))
 }
 

@@ -4,8 +4,10 @@ use anyhow::Result;
 use thalweg_config::Configuration;
 use thalweg_switch::{Switch, V2pConfig};
 
-use thalweg_command::console::warn;
 use thalweg_command::failure::{self, bad_input};
+use tracing::{info, warn};
+
+use super::logging::module::FABRIC;
 
 /// The role with its map, if the configuration has one.
 ///
@@ -34,10 +36,10 @@ pub(super) fn reload(config: &Configuration, switch: &Switch) {
         Ok(version)
     });
     match version {
-        Ok(version) => warn(&format!("the map of the fabric is at version {version}")),
+        Ok(version) => info!(target: FABRIC, "the map of the fabric is at version {version}"),
         Err(error) => {
             let text = failure::text_of(&error);
-            warn(&format!("the map of the fabric stays as it was: {text}"));
+            warn!(target: FABRIC, "the map of the fabric stays as it was: {text}");
         }
     }
 }

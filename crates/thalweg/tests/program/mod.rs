@@ -25,15 +25,20 @@ pub(crate) struct Program {
 pub(crate) struct Ended {
     pub(crate) status: Option<i32>,
     pub(crate) output: String,
-    /// Time from the signal until the end.
+    /// Time from the signal, or from when it was waited for, until the end.
     pub(crate) took: Duration,
 }
 
 impl Program {
     /// Runs `thalweg --json run`, which logs to standard error; the log is passed on.
     pub(crate) fn start_json(config: &Path) -> Program {
+        Program::start_json_with(&[], config)
+    }
+
+    /// The same with options of `run`.
+    pub(crate) fn start_json_with(options: &[&str], config: &Path) -> Program {
         let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
-        command.args(["--json", "run"]).arg(config);
+        command.args(["--json", "run"]).args(options).arg(config);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
         let output = child.stdout.take();
@@ -48,6 +53,15 @@ impl Program {
     /// Waits for a line that begins with `start`.
     pub(crate) fn wait_for(&self, start: &str) -> String {
         self.wait_until(start, |line| line.starts_with(start))
+    }
+
+    /// Waits for a line that begins with `answer`; if that begins with a colon, for a line of
+    /// the log that has it behind the module.
+    pub(crate) fn wait_for_answer(&self, answer: &str) -> String {
+        match answer.starts_with(':') {
+            true => self.wait_for_part(answer),
+            false => self.wait_for(answer),
+        }
     }
 
     /// Waits for a line of the log that has `part`.
@@ -78,9 +92,14 @@ impl Program {
     }
 
     /// Ends the program by a signal; returns its final output.
-    pub(crate) fn end(mut self, signal: Signal) -> Ended {
-        let start = Instant::now();
+    pub(crate) fn end(self, signal: Signal) -> Ended {
         self.signal(signal);
+        self.wait()
+    }
+
+    /// Waits until the program ends; returns its final output.
+    pub(crate) fn wait(mut self) -> Ended {
+        let start = Instant::now();
         let mut output = String::new();
         let mut stream = self.output.take().expect("it ends once");
         stream.read_to_string(&mut output).expect("text");

@@ -10,11 +10,11 @@ use thalweg_pipeline::{DropReason, Effect};
 use thalweg_switch::{HandFlow, HandFlows, megaflow_identifier};
 
 use super::Daemon;
-use super::flows::{ShownFlow, Style};
 use crate::bridges::{Bridges, datapath_of};
 use crate::datapath_text::{DatapathFlow, DatapathPort, FlowReader, FlowStatistics, FlowWriter};
 use crate::log::LogLimit;
 use crate::trace::full_layout;
+use crate::views::{FlowStyle, ShownFlow, datapath_port};
 use crate::vlog::{LogLevel, modules};
 
 /// Refused flows are logged up to this rate, as in Open vSwitch.
@@ -119,12 +119,12 @@ impl Daemon {
     }
 
     /// The flows that were put by hand and have not ended.
-    pub(super) fn flows_by_hand(&mut self, style: Style) -> Vec<ShownFlow> {
+    pub(super) fn flows_by_hand(&mut self, style: FlowStyle) -> Vec<ShownFlow> {
         self.forget_ended_flows();
         let now = self.switch.now();
         let bridges = &self.bridges;
         let shows_names = style.shows_names.unwrap_or(false);
-        let ports = |port| bridges.datapath_port(port, shows_names);
+        let ports = |port| datapath_port(bridges, port, shows_names);
         let mut writer = FlowWriter::new(&ports);
         if style.is_verbose {
             writer = writer.verbose();

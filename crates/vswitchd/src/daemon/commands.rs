@@ -18,8 +18,9 @@ mod workers;
 
 pub(super) use workers::WorkerSums;
 
+use thalweg_unixctl::{ControlCommand, ControlCommands, ControlRequest};
+
 use super::Daemon;
-use crate::unixctl::{ControlCommand, ControlCommands, ControlRequest};
 use crate::vlog::VLOG_COMMANDS;
 
 /// Carries out a command with its arguments.

@@ -4,24 +4,22 @@
 //! cache could answer is logged, with the entry that was made for it; those of `dpif` are about
 //! flows that are dumped.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::time::Duration;
 
-use thalweg_ovsdb::Uuid;
 use thalweg_packet::{Connection, Layout, PortId, Receipt, standard as f};
-use thalweg_pipeline::{BridgeId, Effect, Sender, TRACKED_FIELDS};
+use thalweg_pipeline::{BridgeId, TRACKED_FIELDS};
 use thalweg_switch::{UpcallReport, WatchedUpcalls, megaflow_identifier};
 
 use super::Daemon;
 use crate::bridges::{Bridges, datapath_of};
-use crate::datapath_text::{ActionWriter, DatapathFlow, FlowStatistics, FlowWriter};
+use crate::datapath_text::{DatapathFlow, FlowWriter};
 use crate::log::LogLimit;
 use crate::trace::{TraceCommand, TraceNames, full_layout, trace};
+use crate::views::{
+    FlowStyle, SenderNumbers, ShownFlow, actions_of, datapath_port, finish, identifier_text,
+    shown_flows,
+};
 use crate::vlog::{LogLevel, modules};
-
-/// Most entries shown of each worker.
-const ENTRIES_MAX: usize = 1_000_000;
 
 /// Upcalls are logged up to this rate, as in Open vSwitch.
 static UPCALL_LIMIT: LogLimit = LogLimit::new(600, 600);
@@ -34,49 +32,9 @@ static FAILURE_LIMIT: LogLimit = LogLimit::new(1, 1);
 /// How often flows are dumped into a log that wants it.
 const DUMP_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How flows are shown.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Style {
-    pub(super) is_verbose: bool,
-    /// Whether ports are shown by their names; if that was asked.
-    pub(super) shows_names: Option<bool>,
-}
-
-/// A flow with its texts.
-#[derive(Debug)]
-pub(super) struct ShownFlow {
-    pub(super) in_port: PortId,
-    pub(super) flow: DatapathFlow,
-    pub(super) identifier: u128,
-    pub(super) key: String,
-    pub(super) statistics: FlowStatistics,
-    pub(super) actions: String,
-}
-
-impl ShownFlow {
-    /// Its line; `detail` comes before the actions.
-    pub(super) fn line(&self, detail: &str) -> String {
-        let ShownFlow {
-            key,
-            statistics,
-            actions,
-            ..
-        } = self;
-        format!("{key}, {statistics}{detail}, actions:{actions}")
-    }
-
-    pub(super) fn identifier_text(&self) -> String {
-        identifier_text(self.identifier)
-    }
-}
-
-fn identifier_text(identifier: u128) -> String {
-    format!("ufid:{}", Uuid::from_u128(identifier))
-}
-
 impl Daemon {
     /// The flows of all datapaths; they are logged, if the log wants that.
-    pub(super) fn flows(&mut self, style: Style) -> Vec<ShownFlow> {
+    pub(super) fn flows(&mut self, style: FlowStyle) -> Vec<ShownFlow> {
         self.log_flows();
         let mut flows = self.read_flows(style);
         flows.extend(self.flows_by_hand(style));
@@ -88,9 +46,9 @@ impl Daemon {
         if !self.log.is_enabled(modules::DPIF, LogLevel::Debug) {
             return;
         }
-        let whole = Style {
+        let whole = FlowStyle {
             is_verbose: true,
-            ..Style::default()
+            ..FlowStyle::default()
         };
         for shown in self.read_flows(whole) {
             let (kind, name) = self.datapath_name(shown.in_port);
@@ -111,44 +69,9 @@ impl Daemon {
         }
     }
 
-    fn read_flows(&mut self, style: Style) -> Vec<ShownFlow> {
-        let megaflows = self.switch.megaflows(ENTRIES_MAX);
-        let are_exact = self.switch.are_megaflows_exact();
-        let layout = full_layout(&self.switch.pipeline());
-        let bridges = &self.bridges;
-        let shows_names = style.shows_names.unwrap_or(false);
-        let ports = |port| bridges.datapath_port(port, shows_names);
-        let options = |port, field| bridges.option(BridgeId::of_port(port), field);
-        let mut writer = FlowWriter::new(&ports).with_options(&options);
-        if style.is_verbose {
-            writer = writer.verbose();
-        }
-        let senders = SenderNumbers::default();
-        let flows = megaflows.entries.iter().map(|entry| {
-            let mut flow = DatapathFlow::of_entry(&megaflows.layout, &entry.key, &entry.mask);
-            let actions = actions_of(bridges, &entry.effects, &mut flow, (shows_names, &senders));
-            let flow = finish(
-                flow,
-                &layout,
-                (&entry.sample, entry.sample_length),
-                are_exact,
-            );
-            let unused_for: Option<Duration> = entry.used_at.map(|used| megaflows.now - used);
-            ShownFlow {
-                in_port: PortId(flow.key.get(f::IN_PORT) as u32),
-                identifier: entry.identifier(),
-                key: writer.write(&flow),
-                statistics: FlowStatistics {
-                    packets: entry.counters.packets,
-                    bytes: entry.counters.bytes,
-                    unused_for,
-                    tcp_flags: 0,
-                },
-                flow,
-                actions,
-            }
-        });
-        flows.collect()
+    fn read_flows(&mut self, style: FlowStyle) -> Vec<ShownFlow> {
+        let style = self.bridges.with_labels(style);
+        shown_flows(&mut self.switch, &self.bridges, style)
     }
 
     /// Has upcalls reported as the log wants; those that fail in any case.
@@ -186,7 +109,7 @@ impl Daemon {
     /// Logs the whole trace of a packet whose walk met a bound, now and then, as Open vSwitch
     /// does.
     fn log_failure(&self, report: &UpcallReport, layout: &Layout) {
-        let ports = |port| self.bridges.datapath_port(port, false);
+        let ports = |port| datapath_port(&self.bridges, port, false);
         let options = |port, field| self.bridges.option(BridgeId::of_port(port), field);
         let writer = FlowWriter::new(&ports).with_options(&options);
         self.log.write_limited(
@@ -211,7 +134,7 @@ impl Daemon {
     }
 
     fn log_upcall(&self, report: &UpcallReport, layout: &Layout) {
-        let ports = |port| self.bridges.datapath_port(port, false);
+        let ports = |port| datapath_port(&self.bridges, port, false);
         let options = |port, field| self.bridges.option(BridgeId::of_port(port), field);
         let writer = FlowWriter::new(&ports).with_options(&options);
         let log = |text: &dyn Fn() -> String| {
@@ -229,10 +152,11 @@ impl Daemon {
         let Some(entry) = report.entry.as_ref().filter(|entry| entry.is_new) else {
             return;
         };
+        let style = self.bridges.with_labels(FlowStyle::default());
         log(&|| {
             let mut flow = DatapathFlow::of_entry(&report.layout, &report.key, &entry.mask);
             let senders = SenderNumbers::default();
-            let actions = actions_of(&self.bridges, &entry.effects, &mut flow, (false, &senders));
+            let actions = actions_of(&self.bridges, &entry.effects, &mut flow, (style, &senders));
             let are_exact = self.switch.are_megaflows_exact();
             let flow = finish(flow, layout, (&report.frame, report.length), are_exact);
             let text = writer.write(&flow);
@@ -267,53 +191,14 @@ fn packet_of(report: &UpcallReport, layout: &Layout) -> Option<DatapathFlow> {
     DatapathFlow::of_packet(layout, &report.frame, report.length, &receipt)
 }
 
-/// The flow as it is written: with the values that its entry does not know, from the packet for
-/// which it was made.
-fn finish(
-    flow: DatapathFlow,
-    layout: &Layout,
-    (frame, length): (&[u8], usize),
-    is_exact: bool,
-) -> DatapathFlow {
-    let flow = flow.with_values_of(layout, frame, length);
-    match is_exact {
-        true => flow.exact(),
-        false => flow,
+impl Bridges {
+    /// A style that says whether the datapath puts labels in front of packets.
+    fn with_labels(&self, style: FlowStyle) -> FlowStyle {
+        FlowStyle {
+            adds_no_labels: !self.adds_labels,
+            ..style
+        }
     }
-}
-
-/// Numbers of what is sent to controllers along with packets: the same has the same number.
-/// They are of one dump, since nothing can be asked by them.
-#[derive(Debug, Default)]
-struct SenderNumbers(RefCell<HashMap<Option<Sender>, u32>>);
-
-impl SenderNumbers {
-    /// The number of a sender, from 1.
-    fn number(&self, sender: Option<&Sender>) -> u32 {
-        let mut known = self.0.borrow_mut();
-        let next = known.len() as u32 + 1;
-        *known.entry(sender.cloned()).or_insert(next)
-    }
-}
-
-/// What is done with an entry's packets; the flow's mask covers what that needs.
-fn actions_of(
-    bridges: &Bridges,
-    effects: &[Effect],
-    flow: &mut DatapathFlow,
-    (shows_names, senders): (bool, &SenderNumbers),
-) -> String {
-    let ports = |port| bridges.datapath_port(port, shows_names);
-    let in_port = PortId(flow.key.get(f::IN_PORT) as u32);
-    let writer = ActionWriter {
-        ports: &ports,
-        recirculations: &|number| number,
-        senders: &|sender| senders.number(sender),
-        tunnels: &|port, values, inner| bridges.tunnel_output(port, values, (in_port, inner)),
-    };
-    let mut actions = writer.write_covering(effects, flow);
-    actions.is_slow |= actions.uses_labels_in_front && !bridges.adds_labels;
-    actions.installed()
 }
 
 #[cfg(test)]

@@ -12,8 +12,7 @@ use signal_hook::consts::{
 };
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
-
-use crate::control_socket::LoopWaker;
+use thalweg_unixctl::LoopWaker;
 
 const ENDING: [i32; 4] = [SIGTERM, SIGINT, SIGHUP, SIGALRM];
 

@@ -6,7 +6,7 @@
 
 use thalweg_pipeline::explain::{describe_step, mask_fields, touches};
 use thalweg_pipeline::text::{PortSpelling, print_megaflow_with_ports};
-use thalweg_pipeline::{Pass, Pipeline, StepKind, translate};
+use thalweg_pipeline::{Pass, Pipeline, StepKind, Trace, translate};
 
 use super::arguments::{Switch, TraceQuestion};
 use super::{TraceNames, TraceRefusal, full_layout};
@@ -67,20 +67,7 @@ pub fn why_drop(
     arguments: &[String],
 ) -> Result<String, TraceRefusal> {
     let pass = pass_of(pipeline, names, arguments)?;
-    let mut text = String::new();
-    for step in pass.translation.trace.steps() {
-        text += &match step.kind {
-            StepKind::Lookup { table, rule } => {
-                let rule = rule.and_then(|rule| pipeline.flow_of(rule));
-                let (bridge, number) = (names.bridge_name(table.bridge()), table.number());
-                match rule {
-                    Some(rule) => format!("bridge {bridge}, table {number}: {rule:#}\n"),
-                    None => format!("bridge {bridge}, table {number}: no rule matched\n"),
-                }
-            }
-            kind => format!("{}\n", describe_step(kind)),
-        };
-    }
+    let mut text = steps_text(pipeline, names, &pass.translation.trace);
     text += &match pass.translation.drop_reason {
         Some(reason) => format!(
             "The packet is dropped: {}.\n",
@@ -89,4 +76,20 @@ pub fn why_drop(
         None => "The packet is not dropped.\n".to_owned(),
     };
     Ok(text)
+}
+
+/// The steps of a walk, a line for each.
+pub(crate) fn steps_text(pipeline: &Pipeline, names: &dyn TraceNames, trace: &Trace) -> String {
+    let lines = trace.steps().map(|step| match step.kind {
+        StepKind::Lookup { table, rule } => {
+            let rule = rule.and_then(|rule| pipeline.flow_of(rule));
+            let (bridge, number) = (names.bridge_name(table.bridge()), table.number());
+            match rule {
+                Some(rule) => format!("bridge {bridge}, table {number}: {rule:#}\n"),
+                None => format!("bridge {bridge}, table {number}: no rule matched\n"),
+            }
+        }
+        kind => format!("{}\n", describe_step(kind)),
+    });
+    lines.collect()
 }

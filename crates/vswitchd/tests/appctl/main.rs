@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use thalweg_vswitchd::unixctl::{ControlCommand, ControlCommands, ControlConnection};
+use thalweg_unixctl::{ControlCommand, ControlCommands, ControlConnection};
 use thalweg_vswitchd::vlog::{
     LogDestination, LogIdentity, LogLevel, LogMoment, LogRecord, LogSettings, VLOG_COMMANDS,
 };
@@ -143,7 +143,7 @@ fn serve(socket: &Path, mut log: LogSettings) {
 }
 
 fn serve_one(mut stream: UnixStream, commands: &ControlCommands, log: &mut LogSettings) {
-    let mut connection = ControlConnection::new();
+    let mut connection = ControlConnection::default();
     let mut buffer = [0; 1000];
     while let Ok(count @ 1..) = stream.read(&mut buffer) {
         connection.receive(&buffer[..count], Duration::ZERO);

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
+use thalweg_unixctl::{ControlCommand, ControlCommands, LoopWaker};
 use thalweg_vswitchd::options::{DaemonOptions, VERSION_TEXT};
-use thalweg_vswitchd::process::{LoopWaker, Start, start};
-use thalweg_vswitchd::unixctl::{ControlCommand, ControlCommands};
+use thalweg_vswitchd::process::{Start, start};
 use thalweg_vswitchd::vlog::{LogLevel, VLOG_COMMANDS, modules};
 
 /// A name of a database for a daemon that fails before it is ready.

@@ -1,11 +1,12 @@
 //! Commands that put flows into a datapath, change them and remove them.
 
+use thalweg_unixctl::ControlCommand;
+
 use super::Entry;
 use super::datapath::is_datapath;
 use crate::daemon::Daemon;
 use crate::daemon::by_hand::HandWork;
 use crate::options::PROGRAM;
-use crate::unixctl::ControlCommand;
 
 pub(super) const COMMANDS: &[Entry] = &[
     (

@@ -1,14 +1,14 @@
 //! Commands about connections: `dpctl/dump-conntrack` and its kind.
 
 use thalweg_conntrack::text::{
-    ConnectionStatistics, EntryStyle, entry_text, flush_text, parse_flush, parse_set_limits,
-    parse_zones, zone_limits_text,
+    ConnectionStatistics, flush_text, parse_flush, parse_set_limits, parse_zones, zone_limits_text,
 };
+use thalweg_unixctl::ControlCommand;
 
 use super::Entry;
-use super::datapath::{datapaths, is_datapath};
+use super::datapath::{datapaths, is_datapath, is_datapath_of};
 use crate::daemon::Daemon;
-use crate::unixctl::ControlCommand;
+use crate::views::dump_connections;
 use crate::vlog::{LogLevel, modules};
 
 impl Daemon {
@@ -107,33 +107,10 @@ pub(super) fn only_datapath(daemon: &Daemon, arguments: &[String]) -> Result<(),
     }
 }
 
-/// Reads `zone=N`, if it is the last argument.
-fn take_zone(words: &mut Vec<&str>) -> Option<u16> {
-    let zone = words.last()?.strip_prefix("zone=")?.parse().ok()?;
-    words.pop();
-    Some(zone)
-}
-
 fn dump(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
-    let mut style = EntryStyle::default();
-    let mut words = Vec::new();
-    for argument in arguments {
-        match argument.as_str() {
-            "-m" | "--more" => style.is_verbose = true,
-            "-s" | "--statistics" => style.has_statistics = true,
-            _ => words.push(argument.clone()),
-        }
-    }
-    let mut rest: Vec<&str> = words.iter().map(String::as_str).collect();
-    let zone = take_zone(&mut rest);
-    let rest: Vec<String> = rest.into_iter().map(str::to_owned).collect();
-    only_datapath(daemon, &rest)?;
-    let mut text = String::new();
-    daemon.switch.each_connection(zone, |_, entry| {
-        text += &entry_text(&entry, style);
-        text.push('\n');
-    });
-    Ok(text)
+    let datapaths = datapaths(daemon);
+    let is_datapath = |name: &str| is_datapath_of(&datapaths, name);
+    dump_connections(&mut daemon.switch, arguments, &is_datapath)
 }
 
 fn flush(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {

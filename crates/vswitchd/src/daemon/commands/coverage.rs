@@ -1,10 +1,10 @@
 //! Counters of events (`coverage/*`), under the names of Open vSwitch where it has the same.
 
 use thalweg_switch::Totals;
+use thalweg_unixctl::ControlCommand;
 
 use super::Entry;
 use crate::daemon::Daemon;
-use crate::unixctl::ControlCommand;
 
 pub(super) const COMMANDS: &[Entry] = &[
     (ControlCommand::new("coverage/show", "", 0, 0), show),

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use thalweg_tunnel::{TunnelListener, TunnelPort};
+use thalweg_unixctl::ControlCommand;
 
 use super::Entry;
 use crate::bridges::{Bridge, DeviceKind, datapath_of};
 use crate::daemon::Daemon;
-use crate::unixctl::ControlCommand;
+use crate::views::{DatapathName, is_named};
 
 pub(super) const COMMANDS: &[Entry] = &[
     (ControlCommand::new("dpif/show", "", 0, 0), show),
@@ -41,9 +42,9 @@ pub(super) const COMMANDS: &[Entry] = &[
 ];
 
 /// The datapaths of the bridges, by their types and names.
-pub(super) fn datapaths(daemon: &Daemon) -> Vec<(String, &'static str)> {
+pub(super) fn datapaths(daemon: &Daemon) -> Vec<DatapathName> {
     let bridges = daemon.bridges.by_name.values();
-    let mut kinds: Vec<(String, &'static str)> = bridges
+    let mut kinds: Vec<DatapathName> = bridges
         .map(|bridge| datapath_of(&bridge.datapath_type))
         .map(|(kind, name)| (kind.to_owned(), name))
         .collect();
@@ -185,8 +186,12 @@ fn options_text(port: &TunnelPort) -> String {
 
 /// Whether a datapath has a name, as `ovs-dpctl` takes it: with or without its type.
 pub(super) fn is_datapath(daemon: &Daemon, name: &str) -> bool {
-    let mut known = datapaths(daemon).into_iter();
-    known.any(|(kind, own)| name == own || name == format!("{kind}@{own}"))
+    is_datapath_of(&datapaths(daemon), name)
+}
+
+/// The same, given all datapaths.
+pub(super) fn is_datapath_of(known: &[DatapathName], name: &str) -> bool {
+    known.iter().any(|datapath| is_named(datapath, name))
 }
 
 /// Datapaths with their counts and ports, as `ovs-dpctl show`.

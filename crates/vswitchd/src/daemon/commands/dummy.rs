@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use thalweg_io::{DummyConnection, DummyHandle};
+use thalweg_unixctl::ControlCommand;
 
 use super::Entry;
 use crate::daemon::Daemon;
 use crate::datapath_text::frames_of;
-use crate::unixctl::ControlCommand;
 
 pub(super) const COMMANDS: &[Entry] = &[
     (

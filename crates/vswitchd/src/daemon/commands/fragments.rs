@@ -4,11 +4,11 @@
 
 use thalweg_conntrack::text::{fragment_list_text, fragments_text};
 use thalweg_conntrack::{Fragments, IpFamily};
+use thalweg_unixctl::ControlCommand;
 
 use super::Entry;
 use super::connections::{behind_datapath, only_datapath};
 use crate::daemon::Daemon;
-use crate::unixctl::ControlCommand;
 
 pub(super) const COMMANDS: &[Entry] = &[
     (

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use thalweg_unixctl::ControlCommand;
+
 use super::Entry;
 use crate::daemon::Daemon;
-use crate::unixctl::ControlCommand;
 
 /// Most steps of one command; the daemon does nothing else meanwhile.
 const WARP_STEPS_MAX: u64 = 100_000;

@@ -1,15 +1,12 @@
 //! Commands about the stations that bridges know (`fdb/*`).
 
-use std::fmt::Write;
-
-use thalweg_packet::PortId;
 use thalweg_packet::wire::MacAddress;
 use thalweg_pipeline::{BridgeId, Station};
+use thalweg_unixctl::ControlCommand;
 
 use super::Entry;
-use crate::bridges::LOCAL;
 use crate::daemon::Daemon;
-use crate::unixctl::ControlCommand;
+use crate::views::{port_text, station_counters_text, stations_text};
 
 pub(super) const COMMANDS: &[Entry] = &[
     (
@@ -62,14 +59,6 @@ fn station(bridge: BridgeId, vlan: &str, mac: &str) -> Result<Station, String> {
     Ok(Station { bridge, vlan, mac })
 }
 
-/// A port as OpenFlow names it.
-fn port_text(port: PortId) -> String {
-    match (port.0 & 0xffff) as u16 {
-        LOCAL => "LOCAL".to_owned(),
-        number => number.to_string(),
-    }
-}
-
 /// Fixes a station to a port.
 fn add(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
     let [bridge_name, port_name, vlan, mac] = arguments else {
@@ -118,18 +107,7 @@ fn flush(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
 /// The stations of a bridge, from the one that was silent for the longest time.
 fn show(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
     let bridge = bridge(daemon, &arguments[0])?;
-    let mut text = " port  VLAN  MAC                Age\n".to_owned();
-    for known in daemon.switch.stations(bridge) {
-        let port = port_text(known.port);
-        let mac = MacAddress::from_u64(known.station.mac);
-        let age = match known.is_fixed {
-            true => "static".to_owned(),
-            false => format!("{:>3}", known.silent_for.as_secs()),
-        };
-        let vlan = known.station.vlan;
-        let _ = writeln!(text, "{port:>5}  {vlan:>4}  {mac}  {age}");
-    }
-    Ok(text)
+    Ok(stations_text(&mut daemon.switch, bridge))
 }
 
 fn clear_counters(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
@@ -142,22 +120,5 @@ fn clear_counters(daemon: &mut Daemon, arguments: &[String]) -> Result<String, S
 fn show_counters(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
     let name = &arguments[0];
     let bridge = bridge(daemon, name)?;
-    let totals = daemon.switch.station_totals(bridge);
-    let counters = totals.counters;
-    Ok(format!(
-        "Statistics for bridge \"{name}\":\n  \
-         Current/maximum MAC entries in the table: {}/{}\n  \
-         Current static MAC entries in the table : {}\n  \
-         Total number of learned MAC entries     : {}\n  \
-         Total number of expired MAC entries     : {}\n  \
-         Total number of evicted MAC entries     : {}\n  \
-         Total number of port moved MAC entries  : {}\n",
-        totals.known,
-        totals.capacity,
-        totals.fixed,
-        counters.learned,
-        counters.expired,
-        counters.evicted,
-        counters.moved
-    ))
+    Ok(station_counters_text(&mut daemon.switch, bridge, name))
 }

@@ -3,13 +3,13 @@
 use thalweg_packet::{FieldId, PortId, TunnelValues, standard as f};
 use thalweg_pipeline::BridgeId;
 use thalweg_tunnel::InnerIp;
+use thalweg_unixctl::ControlCommand;
 
 use super::Entry;
 use crate::bridges::{Bridges, datapath_of};
 use crate::daemon::Daemon;
 use crate::datapath_text::{OptionBits, TunnelOutput};
 use crate::trace::{FrozenTrace, TraceCommand, TraceNames, trace};
-use crate::unixctl::ControlCommand;
 
 /// As many as Open vSwitch takes.
 pub(super) const ARGUMENTS_MAX: usize = 1_024;
@@ -61,18 +61,6 @@ fn answer(
         daemon.hurry();
     }
     Ok(answer.text)
-}
-
-impl Bridges {
-    /// A port as datapath flows have it: its number in the datapath, or its name.
-    pub(in crate::daemon) fn datapath_port(&self, port: PortId, shows_names: bool) -> String {
-        let found = self.port(port);
-        let number = found.and_then(|(_, interface)| interface.datapath_number);
-        match found {
-            Some((name, _)) if shows_names => name.to_owned(),
-            _ => number.unwrap_or(port.0 & 0xffff).to_string(),
-        }
-    }
 }
 
 impl TraceNames for Bridges {

@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 
 use thalweg_tunnel::InterfaceAddress;
+use thalweg_unixctl::ControlCommand;
 
 use super::Entry;
 use crate::daemon::Daemon;
-use crate::unixctl::ControlCommand;
 
 /// The arguments of commands that have two names.
 const SET: &str = "BRIDGE IP MAC";

@@ -3,12 +3,12 @@
 use std::fmt::Write;
 
 use thalweg_pipeline::{Action, Change, Operation, Subfield};
+use thalweg_unixctl::ControlCommand;
 
 use super::Entry;
 use super::datapath::datapaths;
 use crate::daemon::Daemon;
 use crate::datapath_text::header_fields;
-use crate::unixctl::ControlCommand;
 
 pub(super) const COMMANDS: &[Entry] = &[
     (

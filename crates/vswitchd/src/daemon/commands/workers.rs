@@ -3,10 +3,11 @@
 //! All workers are told together, as the main thread, to which dumps of flows also say that
 //! flows belong. What Thalweg does not have is zero, and what it does not count is left out.
 
+use thalweg_unixctl::ControlCommand;
+
 use super::Entry;
 use super::datapath::is_datapath;
 use crate::daemon::Daemon;
-use crate::unixctl::ControlCommand;
 
 pub(super) const COMMANDS: &[Entry] = &[
     (

@@ -8,8 +8,8 @@ use std::sync::mpsc::{Receiver, channel};
 use tempfile::TempDir;
 
 use super::*;
-use crate::options::DaemonOptions;
-use crate::unixctl::ControlCommand;
+use crate::client::ControlClient;
+use crate::conversation::ControlCommand;
 
 /// A wait that ends in an error.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -23,10 +23,10 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Fixture {
-        Fixture::at("ctl")
+        Fixture::at("ctl", ControlConfig::OPEN_VSWITCH)
     }
 
-    fn at(name: &str) -> Fixture {
+    fn at(name: &str, config: ControlConfig) -> Fixture {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join(name);
         std::fs::create_dir_all(path.parent().expect("it has one")).expect("it is made");
@@ -34,9 +34,8 @@ impl Fixture {
         let waker: LoopWaker = Arc::new(move || wake.send(()).unwrap_or_default());
         let mut commands = ControlCommands::new("version 1");
         commands.add(&[ControlCommand::new("say", "text", 1, 1)]);
-        let arguments = ["-vconsole:off", "--syslog-method=null"].map(Into::into);
-        let log = Log::open(&DaemonOptions::parse(arguments).expect("it is right"));
-        let socket = ControlSocket::open(&path, commands, log, waker).expect("it listens");
+        let socket = ControlSocket::open(&path, config, commands, Arc::new(Notes), waker);
+        let socket = socket.expect("it listens");
         Fixture {
             folder,
             socket,
@@ -57,6 +56,13 @@ impl Fixture {
         self.woken.recv_timeout(PATIENCE).expect("it is woken");
         self.socket.next_command().expect("a command")
     }
+}
+
+/// Takes no notes.
+struct Notes;
+
+impl ControlNotes for Notes {
+    fn note(&self, _: ControlNote<'_>) {}
 }
 
 struct Client(BufReader<UnixStream>);
@@ -194,7 +200,9 @@ fn at_the_end_answers_are_written_and_the_socket_is_gone() {
 #[test]
 fn with_all_connections_taken_the_longest_silent_gives_way() {
     let mut fixture = Fixture::new();
-    let mut clients: Vec<Client> = (0..CONNECTIONS_MAX).map(|_| fixture.client()).collect();
+    let mut clients: Vec<Client> = (0..ControlConfig::OPEN_VSWITCH.connections_max)
+        .map(|_| fixture.client())
+        .collect();
     // All have been accepted, and the first is the last to have spoken.
     for client in clients.iter_mut().rev() {
         client.ask("version", None);
@@ -218,9 +226,9 @@ fn the_sockets_file_is_the_owners_and_the_groups() {
     assert_eq!(mode.permissions().mode() & 0o707, 0o700);
 }
 
-fn open(path: &Path) -> Result<ControlSocket, String> {
-    let log = Log::open(&DaemonOptions::parse([]).expect("it is right"));
-    ControlSocket::open(path, ControlCommands::new("2"), log, Arc::new(|| ()))
+fn open(path: &Path) -> std::io::Result<ControlSocket> {
+    let (config, commands) = (ControlConfig::OPEN_VSWITCH, ControlCommands::new("2"));
+    ControlSocket::open(path, config, commands, Arc::new(Notes), Arc::new(|| ()))
 }
 
 #[test]
@@ -246,9 +254,8 @@ fn what_keeps_it_from_listening_is_said() {
         (&*file, "Address already in use"),
         (folder.path(), "Address already in use"),
     ] {
-        let shown = path.display();
-        let text = format!("{shown}: could not initialize control socket ({error})");
-        assert_eq!(open(path).expect_err("it cannot listen"), text);
+        let said = open(path).expect_err("it cannot listen").to_string();
+        assert!(said.starts_with(error), "{said}");
     }
     assert_eq!(std::fs::read(&file).expect("it is there"), b"kept");
 }
@@ -256,7 +263,7 @@ fn what_keeps_it_from_listening_is_said() {
 #[test]
 fn a_path_may_be_longer_than_a_sockets_address() {
     let name = format!("{}/{}/ctl", "a".repeat(100), "b".repeat(100));
-    let fixture = Fixture::at(&name);
+    let fixture = Fixture::at(&name, ControlConfig::OPEN_VSWITCH);
     let folder = std::fs::File::open(fixture.folder.path().join(&name).parent().unwrap());
     let folder = folder.expect("it is there");
     let fd = std::os::fd::AsRawFd::as_raw_fd(&folder);
@@ -266,4 +273,64 @@ fn a_path_may_be_longer_than_a_sockets_address() {
     let path = fixture.folder.path().join(&name);
     drop(fixture.socket);
     assert!(!path.exists());
+}
+
+#[test]
+fn what_exceeds_a_bound_is_refused_and_the_socket_lives_on() {
+    let config = ControlConfig {
+        request_bytes_max: 1_000,
+        answer_bytes_max: 10,
+        ..ControlConfig::BOUNDED
+    };
+    let mut fixture = Fixture::at("ctl", config);
+    let mode = std::fs::metadata(fixture.path()).expect("it is there");
+    assert_eq!(mode.permissions().mode() & 0o777, 0o600);
+    let mut client = fixture.client();
+    client.ask("say", Some("a"));
+    fixture.command().reply(Ok("x".repeat(11)));
+    let (_, error) = client.reply();
+    let text = "the answer has 11 bytes and may have 10; ask for a part of it\n";
+    assert_eq!(error, text);
+    client.ask("say", Some("a"));
+    fixture.command().reply(Ok("x".repeat(10)));
+    assert_eq!(client.text(), "x".repeat(10) + "\n");
+    client.ask("say", Some(&"y".repeat(1_000)));
+    assert!(client.is_closed());
+    let mut other = fixture.client();
+    other.ask("version", None);
+    assert_eq!(other.text(), "version 1\n");
+}
+
+#[test]
+fn the_client_gets_results_refusals_and_ends() {
+    let fixture = Fixture::new();
+    let path = fixture.path();
+    let asking = std::thread::spawn(move || {
+        let client = ControlClient::connect(&path, Some(PATIENCE));
+        let mut client = client.expect("it is served");
+        let said = client.call("version", &[]).expect("it is answered");
+        let asked = ["a".to_owned()];
+        let answered = client.call("say", &asked).expect("it is answered");
+        let refused = client.call("say", &asked).expect_err("it is refused");
+        let unknown = client.call("nothing", &[]).expect_err("it is unknown");
+        let cut = client.call("say", &asked).expect_err("the socket ends");
+        (
+            said,
+            answered,
+            [refused, unknown, cut].map(|error| error.to_string()),
+        )
+    });
+    let mut fixture = fixture;
+    fixture.command().reply(Ok("A".to_owned()));
+    fixture.command().reply(Err("no".to_owned()));
+    let last = fixture.command();
+    drop(last);
+    let (said, answered, [refused, unknown, cut]) = asking.join().expect("it asks");
+    assert_eq!((&*said, &*answered), ("version 1\n", "A\n"));
+    assert_eq!(refused, "no");
+    assert!(unknown.contains("not a valid command"), "{unknown}");
+    assert_eq!(cut, NO_ANSWER);
+    let gone = ControlClient::connect(&fixture.folder.path().join("none"), None);
+    let gone = gone.expect_err("nobody listens").to_string();
+    assert!(gone.contains("is the switch running"), "{gone}");
 }

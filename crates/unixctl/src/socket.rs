@@ -1,4 +1,4 @@
-//! The control socket: hands the commands of `ovs-appctl` to the main loop.
+//! The control socket: hands the commands of its clients to the owner's loop.
 //!
 //! ```text
 //!   thread "control":  accept -> read -> ControlConnection -> queue, waker
@@ -8,21 +8,22 @@
 //!
 //! 1. A client that is slow, silent or wrong holds up no other: the thread waits for all.
 //! 2. A connection has one command at a time, and its input is read only when it has none, so
-//!    that at most [`CONNECTIONS_MAX`] commands wait.
+//!    that at most [`ControlConfig::connections_max`] commands wait.
 //! 3. Every command has one answer. One that the main loop drops is answered with an error.
 //! 4. With all connections taken, the one that has been silent longest gives way to a new one.
 //! 5. When the socket is dropped, answers on their way are still written, within
 //!    [`LAST_ANSWERS`]; then the socket's file is gone.
 //!
-//! The file's permissions are those of the owner and the group, less the process's mask.
+//! The file's permissions are those of [`ControlConfig::mode`], less the process's mask.
 //!
-//! Where it departs from Open vSwitch: a file that is no socket is not replaced; a socket that
-//! another daemon has put in its place is not removed at the end; commands that the thread
-//! answers itself are not in the log.
+//! Where it departs from Open vSwitch: an answer may have a bound; a file that is no socket is
+//! not replaced; a socket that another daemon has put in its place is not removed at the end;
+//! commands that the thread answers itself are not in the log.
 
-mod connection;
 mod listener;
+mod server;
 
+use std::fmt::{Debug, Formatter};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -31,13 +32,11 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
-use crate::control_socket::listener::SocketFile;
-use crate::log::Log;
-use crate::unixctl::{ControlCommands, ControlRequest};
-use crate::vlog::{LogLevel, modules};
+use crate::config::ControlConfig;
+use crate::conversation::{ControlCommands, ControlRequest};
+use crate::notes::{ControlNote, ControlNotes};
+use crate::socket::listener::SocketFile;
 
-/// Most connections at once.
-pub const CONNECTIONS_MAX: usize = 100;
 /// Most time for the answers that are on their way when the socket ends.
 pub const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
@@ -65,28 +64,25 @@ impl ControlSocket {
     ///
     /// # Errors
     ///
-    /// The socket cannot be made, with the text that Open vSwitch prints.
+    /// The socket or its thread cannot be made.
     pub fn open(
         path: &Path,
+        config: ControlConfig,
         commands: ControlCommands,
-        log: Log,
+        notes: Arc<dyn ControlNotes>,
         waker: LoopWaker,
-    ) -> Result<ControlSocket, String> {
-        let failed = |error: std::io::Error| {
-            let (shown, error) = (path.display(), crate::log::os_text(&error));
-            format!("{shown}: could not initialize control socket ({error})")
-        };
-        let (listener, file) = listener::listen(path).map_err(failed)?;
+    ) -> std::io::Result<ControlSocket> {
+        let (listener, file) = listener::listen(path, config.mode)?;
         let (sender, waiting) = channel();
         let (end, ended) = watch::channel(false);
-        let server = connection::Server::new(commands, log, sender, waker);
+        let server = server::Server::new(config, commands, notes, sender, waker);
         let thread = std::thread::Builder::new().name("control".to_owned());
         let thread = thread.spawn(move || server.run(listener, ended));
         Ok(ControlSocket(Some(Serving {
             file,
             commands: waiting,
             end,
-            thread: Some(thread.map_err(failed)?),
+            thread: Some(thread?),
         })))
     }
 
@@ -95,12 +91,18 @@ impl ControlSocket {
         ControlSocket(None)
     }
 
+    /// Removes the socket's file: new clients find none, those that are connected are served on.
+    pub fn close_door(&self) {
+        if let Some(serving) = &self.0 {
+            serving.file.remove();
+        }
+    }
+
     /// The next command that waits.
     pub fn next_command(&mut self) -> Option<PendingCommand> {
         let command = self.0.as_ref()?.commands.try_recv().ok()?;
-        command.log.write(modules::UNIXCTL, LogLevel::Debug, || {
-            format!("received request {}, id={}", command.request, command.id)
-        });
+        let note = ControlNote::Received(&command.request, &command.id);
+        command.notes.note(note);
         Some(command)
     }
 }
@@ -122,14 +124,22 @@ impl Drop for Serving {
 }
 
 /// A command of a client that waits for its answer.
-#[derive(Debug)]
 pub struct PendingCommand {
     /// The command.
     pub request: ControlRequest,
     /// The request's number, for the log.
     id: String,
     answer: Option<oneshot::Sender<Result<String, String>>>,
-    log: Log,
+    answer_bytes_max: usize,
+    notes: Arc<dyn ControlNotes>,
+}
+
+impl Debug for PendingCommand {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("PendingCommand");
+        let shown = shown.field("request", &self.request).field("id", &self.id);
+        shown.finish_non_exhaustive()
+    }
 }
 
 impl PendingCommand {
@@ -138,17 +148,24 @@ impl PendingCommand {
         self.send(reply);
     }
 
+    /// The answer, unless it is too long.
+    fn bounded(&self, text: String) -> Result<String, String> {
+        match text.len() <= self.answer_bytes_max {
+            true => Ok(text),
+            false => Err(format!(
+                "the answer has {} bytes and may have {}; ask for a part of it",
+                text.len(),
+                self.answer_bytes_max
+            )),
+        }
+    }
+
     fn send(&mut self, reply: Result<String, String>) {
         let Some(answer) = self.answer.take() else {
             return;
         };
-        self.log.write(modules::UNIXCTL, LogLevel::Debug, || {
-            let (what, text) = match &reply {
-                Ok(text) => ("success", text),
-                Err(text) => ("error", text),
-            };
-            format!("replying with {what}, id={}: \"{text}\"", self.id)
-        });
+        let reply = reply.and_then(|text| self.bounded(text));
+        self.notes.note(ControlNote::Replied(&reply, &self.id));
         let _ = answer.send(reply);
     }
 }

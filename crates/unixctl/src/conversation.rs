@@ -20,6 +20,8 @@ use std::time::Duration;
 use serde_json::Value;
 use thalweg_ovsdb::jsonrpc::{RpcChannel, RpcConfig, RpcLimits, RpcMessage};
 
+use crate::config::ControlConfig;
+
 /// A command that a server has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ControlCommand {
@@ -140,11 +142,11 @@ impl Display for ControlRequest {
 ///
 /// ```
 /// use std::time::Duration;
-/// use thalweg_vswitchd::unixctl::{ControlCommand, ControlCommands, ControlConnection};
+/// use thalweg_unixctl::{ControlCommand, ControlCommands, ControlConnection};
 ///
 /// let mut commands = ControlCommands::new("ovs-vswitchd (Thalweg) 0.1.0");
 /// commands.add(&[ControlCommand::new("fdb/show", "bridge", 1, 1)]);
-/// let mut connection = ControlConnection::new();
+/// let mut connection = ControlConnection::default();
 /// connection.receive(br#"{"id":0,"method":"fdb/show","params":["br0"]}"#, Duration::ZERO);
 /// let request = connection.next(&commands).unwrap();
 /// assert_eq!(request.arguments, ["br0"]);
@@ -162,20 +164,20 @@ pub struct ControlConnection {
 
 impl Default for ControlConnection {
     fn default() -> ControlConnection {
-        ControlConnection::new()
+        ControlConnection::new(&ControlConfig::OPEN_VSWITCH)
     }
 }
 
 impl ControlConnection {
     /// A connection at its begin.
-    pub fn new() -> ControlConnection {
+    pub fn new(config: &ControlConfig) -> ControlConnection {
         let config = RpcConfig {
             limits: RpcLimits {
-                bytes_max: 16 << 20,
+                bytes_max: config.request_bytes_max,
                 values_max: 1 << 20,
                 depth_max: 16,
             },
-            // One reply waits at a time, and a list of all flows is long.
+            // One reply waits at a time, and its length was bounded before.
             output_bytes_max: usize::MAX,
             probe_interval: None,
             answers_echo: false,

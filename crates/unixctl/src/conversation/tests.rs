@@ -17,7 +17,7 @@ fn commands() -> ControlCommands {
 
 /// What a connection says to a request that it answers itself.
 fn answer(method: &str, params: Value) -> Value {
-    let mut connection = ControlConnection::new();
+    let mut connection = ControlConnection::default();
     let request = json!({"id": 7, "method": method, "params": params});
     connection.receive(request.to_string().as_bytes(), Duration::ZERO);
     assert_eq!(connection.next(&commands()), None);
@@ -79,7 +79,7 @@ fn what_cannot_be_carried_out_is_refused() {
 
 #[test]
 fn requests_are_handled_one_after_the_other() {
-    let mut connection = ControlConnection::new();
+    let mut connection = ControlConnection::default();
     for bridge in ["br0", "br1"] {
         let request = json!({"id": bridge, "method": "fdb/show", "params": [bridge]});
         connection.receive(request.to_string().as_bytes(), Duration::ZERO);
@@ -124,7 +124,7 @@ fn what_is_no_request_ends_the_connection() {
             "a message nests more than 16 levels deep",
         ),
     ] {
-        let mut connection = ControlConnection::new();
+        let mut connection = ControlConnection::default();
         connection.receive(bytes.as_bytes(), Duration::ZERO);
         assert_eq!(connection.next(&commands()), None);
         assert_eq!(connection.end_reason().as_deref(), Some(reason));

@@ -9,8 +9,6 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-/// Permissions before the process's mask.
-const MODE: u32 = 0o770;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 64;
 /// Most bytes of a socket's path, with its end.
@@ -35,20 +33,20 @@ impl SocketFile {
     }
 }
 
-/// Listens at a path; a socket that was left behind there is replaced.
-pub(super) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), Error> {
+/// Listens at a path, with permissions; a socket that was left behind there is replaced.
+pub(super) fn listen(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), Error> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let family = AddressFamily::UNIX;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
     // Before it has a path, so that the file never has other permissions.
-    fchmod(&socket, Mode::from_raw_mode(MODE))?;
+    fchmod(&socket, Mode::from_raw_mode(mode))?;
     match std::fs::symlink_metadata(path) {
         Ok(old) if old.file_type().is_socket() => std::fs::remove_file(path)?,
         // What else is there makes `bind` fail, and says why.
         _ => (),
     }
     // Held until the socket is bound: a short path may go through it.
-    let folder = std::fs::File::open(path.parent().unwrap_or(Path::new("/")))?;
+    let folder = std::fs::File::open(folder_of(path))?;
     let short = match path.as_os_str().len() < PATH_BYTES_MAX {
         true => path.to_owned(),
         false => PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()))
@@ -62,4 +60,13 @@ pub(super) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), Error> {
         identity: (made.dev(), made.ino()),
     };
     Ok((UnixListener::from(socket), file))
+}
+
+/// The folder of a path; the current one, if the path is a name.
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
+        Some(folder) => folder,
+        None => Path::new("/"),
+    }
 }

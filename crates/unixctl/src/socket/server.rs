@@ -12,10 +12,10 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::control_socket::{CONNECTIONS_MAX, LAST_ANSWERS, LoopWaker, NO_ANSWER, PendingCommand};
-use crate::log::{Log, LogLimit, os_text};
-use crate::unixctl::{ControlCommands, ControlConnection};
-use crate::vlog::{LogLevel, modules};
+use crate::config::ControlConfig;
+use crate::conversation::{ControlCommands, ControlConnection};
+use crate::notes::{ControlNote, ControlNotes};
+use crate::socket::{LAST_ANSWERS, LoopWaker, NO_ANSWER, PendingCommand};
 
 /// Bytes read at once.
 const READ_BYTES: usize = 1 << 16;
@@ -24,14 +24,12 @@ const STALLED: Duration = Duration::from_secs(60);
 /// A pause after accepting has failed, for lack of descriptors for instance.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-static ACCEPT_LIMIT: LogLimit = LogLimit::new(5, 5);
-static WRONG_LIMIT: LogLimit = LogLimit::new(5, 5);
-
 /// What all connections share.
 #[derive(Clone)]
 pub(super) struct Server {
+    config: ControlConfig,
     commands: Arc<ControlCommands>,
-    log: Log,
+    notes: Arc<dyn ControlNotes>,
     queue: Sender<PendingCommand>,
     waker: LoopWaker,
     silent: Arc<Mutex<Silent>>,
@@ -53,14 +51,16 @@ enum Read {
 
 impl Server {
     pub(super) fn new(
+        config: ControlConfig,
         commands: ControlCommands,
-        log: Log,
+        notes: Arc<dyn ControlNotes>,
         queue: Sender<PendingCommand>,
         waker: LoopWaker,
     ) -> Server {
         Server {
+            config,
             commands: Arc::new(commands),
-            log,
+            notes,
             queue,
             waker,
             silent: Arc::default(),
@@ -74,9 +74,7 @@ impl Server {
             .build();
         let done = runtime.and_then(|runtime| runtime.block_on(self.serve(listener, ended)));
         if let Err(error) = done {
-            self.log.write(modules::UNIXCTL, LogLevel::Error, || {
-                format!("the control socket cannot be served ({})", os_text(&error))
-            });
+            self.notes.note(ControlNote::Broken(&error));
         }
     }
 
@@ -94,13 +92,9 @@ impl Server {
                 Some(_) = connections.join_next() => (),
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => {
-                        if connections.len() >= CONNECTIONS_MAX && !self.close_silent() {
-                            self.log.write_limited(
-                                &ACCEPT_LIMIT,
-                                modules::UNIXCTL,
-                                LogLevel::Warning,
-                                || "connection refused: all connections wait for answers".into(),
-                            );
+                        let is_full = connections.len() >= self.config.connections_max;
+                        if is_full && !self.close_silent() {
+                            self.notes.note(ControlNote::Refused);
                             continue;
                         }
                         let server = self.clone();
@@ -108,12 +102,7 @@ impl Server {
                         connections.spawn(async move { server.connection(stream, ended).await });
                     }
                     Err(error) => {
-                        self.log.write_limited(
-                            &ACCEPT_LIMIT,
-                            modules::UNIXCTL,
-                            LogLevel::Warning,
-                            || format!("accept failed: {}", os_text(&error)),
-                        );
+                        self.notes.note(ControlNote::NotAccepted(&error));
                         sleep(ACCEPT_PAUSE).await;
                     }
                 },
@@ -134,17 +123,14 @@ impl Server {
 
     /// Serves one client until it goes, is wrong, or must give way.
     async fn connection(self, mut stream: UnixStream, mut ended: watch::Receiver<bool>) {
-        let mut connection = ControlConnection::new();
+        let mut connection = ControlConnection::new(&self.config);
         let mut buffer = vec![0; READ_BYTES];
         loop {
             if !self.answer_all(&mut connection, &mut stream).await || *ended.borrow() {
                 return;
             }
             if let Some(reason) = connection.end_reason() {
-                self.log
-                    .write_limited(&WRONG_LIMIT, modules::UNIXCTL, LogLevel::Warning, || {
-                        format!("connection closed: {reason}")
-                    });
+                self.notes.note(ControlNote::Closed(&reason));
                 return;
             }
             match self.read(&mut stream, &mut buffer, &mut ended).await {
@@ -169,7 +155,8 @@ impl Server {
                     request,
                     id: connection.request_id(),
                     answer: Some(answer),
-                    log: self.log.clone(),
+                    answer_bytes_max: self.config.answer_bytes_max,
+                    notes: self.notes.clone(),
                 };
                 // A main loop that has ended drops it, which answers it.
                 let _ = self.queue.send(pending);
