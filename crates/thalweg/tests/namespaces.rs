@@ -495,6 +495,46 @@ fn an_interface_that_comes_back_is_attached_again() {
 }
 
 #[test]
+fn ports_come_and_go_by_commands_while_others_carry_on() {
+    let hosts = Hosts::new();
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let ports = CONFIG.split("[[port]]\nnumber = 3").next().unwrap();
+    std::fs::write(file("br0.toml"), format!("{ports}[control]\n")).unwrap();
+    std::fs::write(file("vlan.rules"), "actions=normal").unwrap();
+    let program = hosts.host.enter(|| Program::start_json(&file("br0.toml")));
+    program.wait_for("ready br0 with 2 ports");
+    let ctl = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+        command.arg("ctl").arg("--target").arg(file("br0.ctl"));
+        let output = command.args(words).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{words:?}: {errors}");
+    };
+    let talks = || ping(&hosts.left, "10.0.10.2");
+    eventually("they talk", talks);
+    ctl(&["port/del", "p2"]);
+    assert!(!talks());
+    ctl(&["port/add", "7", "p2", "right"]);
+    program.wait_for_part(" INFO control: port 7 (right) was added on interface `p2`");
+    eventually("they talk again", talks);
+    // An interface of an added port is followed like any other.
+    ctl(&["port/add", "8", "p4"]);
+    hosts.right.ip(&["link", "del", "e4"]);
+    program.wait_for_part(" WARN ports: port 8 (p4): interface `p4` is gone");
+    // The file has the last word.
+    ctl(&["reload"]);
+    eventually("they talk again", talks);
+    let Ended { status, output, .. } = program.end(Signal::TERM);
+    assert_eq!(status, Some(0));
+    let report: Value = serde_json::from_str(&output).unwrap();
+    let numbers = report["ports"].as_array().unwrap().iter();
+    let there = numbers.filter(|port| port["status"] != "gone");
+    let there: Vec<u64> = there.map(|port| port["number"].as_u64().unwrap()).collect();
+    assert_eq!(there, [1, 2]);
+}
+
+#[test]
 fn a_program_follows_its_interfaces_too() {
     let hosts = Hosts::new();
     let folder = tempfile::tempdir().unwrap();

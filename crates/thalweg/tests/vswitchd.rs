@@ -420,6 +420,23 @@ fn the_first_controller_finds_nothing_and_the_last_leaves_nothing() {
 }
 
 #[test]
+fn thalweg_ctl_asks_the_daemon_as_ovs_appctl_does() {
+    let daemon = Daemon::start();
+    daemon.vsctl(BRIDGE);
+    let ctl = env!("CARGO_BIN_EXE_thalweg");
+    for words in ["version", "dpif/show", "fdb/show br0", "vlog/list"] {
+        let said = daemon.ok("ovs-appctl", words);
+        // The daemon of the pidfile, and the one of a number.
+        assert_eq!(daemon.ok(ctl, &format!("ctl {words}")).trim(), said.trim());
+        let by_number = format!("ctl --target {} {words}", daemon.daemon.id());
+        assert_eq!(daemon.ok(ctl, &by_number).trim(), said.trim());
+    }
+    let (refused, is_ok) = daemon.run(ctl, "ctl fdb/show br9");
+    assert_eq!((&*refused, is_ok), ("thalweg: no such bridge\n", false));
+    daemon.stop();
+}
+
+#[test]
 fn it_tells_why_an_entry_is_as_it_is_and_why_a_packet_is_dropped() {
     let daemon = Daemon::start();
     let ports = ["p1", "p2"].map(|name| dummy("br0", name, ""));

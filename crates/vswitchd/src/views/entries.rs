@@ -63,7 +63,11 @@ pub fn explained_entries(
             None => text += "  It goes on with a walk that an earlier pass froze.\n",
         }
     }
-    let more = shown.count();
+    // Without a selection the others need no look.
+    let more = match selection.takes_all() {
+        true => megaflows.entries.len().saturating_sub(limit),
+        false => shown.count(),
+    };
     if more > 0 {
         let _ = writeln!(text, "\n{more} more; name some by filter=, or raise limit=");
     }

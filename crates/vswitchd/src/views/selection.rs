@@ -84,6 +84,11 @@ impl FlowSelection {
         Ok(())
     }
 
+    /// Whether all flows are shown.
+    pub fn takes_all(&self) -> bool {
+        self.datapath.is_none() && self.filter.is_none() && !self.is_empty
+    }
+
     /// Whether a flow is shown; `datapath` is the one that it is in.
     pub fn has(
         &self,

@@ -11,6 +11,7 @@ use thalweg_io::PortConfig;
 use thalweg_packet::PortId;
 use thalweg_pipeline::text::Parser;
 use thalweg_pipeline::{Change, Operation};
+use thalweg_switch::PortIdentity;
 use thalweg_unixctl::ControlCommand;
 use tracing::info;
 
@@ -135,9 +136,9 @@ fn add_port(asked: &mut Asked<'_>, arguments: &[String]) -> Result<String, Strin
     let (lowest, highest) = (PORT_NUMBERS.start(), PORT_NUMBERS.end());
     let wrong = || format!("the number of a port is from {lowest} to {highest}");
     let number = number.ok_or_else(wrong)?;
-    let known = &mut asked.running.config.ports;
+    let mut known = asked.running.config.ports.iter();
     let is_taken = |port: &PortConfig| port.number.0 == number || port.name == *name;
-    if let Some(other) = known.iter().find(|port| is_taken(port)) {
+    if let Some(other) = known.find(|port| is_taken(port)) {
         let (number, name) = (other.number, &other.name);
         return Err(format!("there is already port {number} ({name})"));
     }
@@ -149,7 +150,14 @@ fn add_port(asked: &mut Asked<'_>, arguments: &[String]) -> Result<String, Strin
     let attached = asked.switch.attach(opened);
     attached.map_err(|error| error.to_string())?;
     info!(target: CONTROL, "port {number} ({name}) was added on interface `{interface}`");
-    known.push(config);
+    if asked.running.config.openflow.is_some() {
+        let identity = PortIdentity {
+            name: name.clone(),
+            ..PortIdentity::default()
+        };
+        asked.switch.set_port_identity(config.number, identity);
+    }
+    asked.running.config.ports.push(config);
     Ok(String::new())
 }
 
