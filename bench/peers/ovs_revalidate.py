@@ -26,8 +26,6 @@ from private_switch import TOOLS, PeerError, install_packages
 PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "target" / "release" / "thalweg"
 # Frames in one request to the daemon.
 BATCH = 64
-# Flows for each megaflow that is wanted: some flows share one.
-FLOWS_PER_MEGAFLOW = 2
 
 
 def quantiles(values):
@@ -44,9 +42,10 @@ def generate(options, folder, megaflows):
     """The rules, and frames with their ports, in the order in which they come in."""
     kind = ["--kind", options.kind, "--rules", str(options.rules), "--seed", str(options.seed)]
     kind += ["--tables", str(options.tables), "--traversals", str(options.traversals)]
-    flows = megaflows * FLOWS_PER_MEGAFLOW
+    flows = megaflows * options.flows_per_megaflow
     commands = [
-        ["generate", "pipeline", *kind, "-o", folder / "pipeline.rules"],
+        ["generate", "pipeline", *kind, "-o", folder / "pipeline.rules",
+         *(["--groups-out", folder / "pipeline.groups"] if options.kind == "ant" else [])],
         ["generate", "traffic", *kind, "--flows", flows, "--packets", flows, "--locality",
          "round-robin", "--per-port", "-o", folder / "traffic.pcap"],
     ]
@@ -134,6 +133,8 @@ def measure_size(options, megaflows):
         frames = generate(options, folder, megaflows)
         ports = sorted({port for port, _ in frames})
         with DummySwitch(ports) as switch:
+            if options.kind == "ant":
+                switch.load_groups(folder / "pipeline.groups")
             switch.load_rules(folder / "pipeline.rules")
             have = fill(switch, frames, megaflows)
             switch.wait_for_rest()
@@ -154,6 +155,8 @@ def parse_arguments():
     parser.add_argument("--rules", type=int, default=4000)
     parser.add_argument("--tables", type=int, default=12, help="of a synthetic pipeline")
     parser.add_argument("--traversals", type=int, default=8, help="of a synthetic pipeline")
+    parser.add_argument("--flows-per-megaflow", type=int, default=2,
+                        help="flows that are generated for each megaflow: some share one")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--updates", type=int, default=8, help="changes for each row, at least 5")
     parser.add_argument("--program", default=PROGRAM, help="thalweg, which generates the workload")
