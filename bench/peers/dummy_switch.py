@@ -27,8 +27,8 @@ class DummySwitch(PrivateSwitch):
     datapath_type = "dummy"
     daemon_arguments = ("--enable-dummy", "--disable-system", "--disable-system-route")
 
-    def __init__(self, ports):
-        super().__init__(cores=None, daemon=shutil.which("ovs-vswitchd"))
+    def __init__(self, ports, daemon=None):
+        super().__init__(cores=None, daemon=daemon or shutil.which("ovs-vswitchd"))
         self.ports = ports
         self.requests = None
 
@@ -59,10 +59,22 @@ class DummySwitch(PrivateSwitch):
         for port, of_port in by_port.items():
             self.control("netdev-dummy/receive", f"p{port}", *of_port)
 
+    def wait_for_datapath(self):
+        """Waits until the frames handed over are forwarded: a port holds a hundred, and the daemon
+        takes another connection only after it has served the datapath."""
+        another = Requests(self.folder / "vswitchd.ctl")
+        another.ask("version")
+        another.close()
+
     def change(self, command, strict, argument):
         """One change of the rules by `ovs-ofctl`."""
         words = ["-O", "OpenFlow15", *([strict] if strict else []), command]
         self._run("ovs-ofctl", *words, self.folder / "br0.mgmt", argument)
+
+    def command(self, command, *arguments):
+        """What an `ovs-ofctl` command on the bridge prints."""
+        return self._run("ovs-ofctl", "-O", "OpenFlow15", command, self.folder / "br0.mgmt",
+                         *arguments)
 
     def megaflows(self):
         """Megaflows of the datapath."""
@@ -84,6 +96,11 @@ class DummySwitch(PrivateSwitch):
         if not found:
             raise PeerError("the daemon has no thread named revalidator*")
         return sum(thread_cpu_ns(self.daemon.pid, thread) for thread in found)
+
+    def cpu_ns(self):
+        """Processor time of all threads of the daemon."""
+        tasks = pathlib.Path(f"/proc/{self.daemon.pid}/task").iterdir()
+        return sum(thread_cpu_ns(self.daemon.pid, int(task.name)) for task in tasks)
 
     def wait_for_rest(self, sweeps_after=None):
         """Waits until revalidators rest, after more sweeps than these; gives when they began to."""

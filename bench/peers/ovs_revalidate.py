@@ -26,8 +26,6 @@ from private_switch import TOOLS, PeerError, install_packages
 PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "target" / "release" / "thalweg"
 # Frames in one request to the daemon.
 BATCH = 64
-# Flows for each megaflow that is wanted: some flows share one.
-FLOWS_PER_MEGAFLOW = 2
 
 
 def quantiles(values):
@@ -44,9 +42,10 @@ def generate(options, folder, megaflows):
     """The rules, and frames with their ports, in the order in which they come in."""
     kind = ["--kind", options.kind, "--rules", str(options.rules), "--seed", str(options.seed)]
     kind += ["--tables", str(options.tables), "--traversals", str(options.traversals)]
-    flows = megaflows * FLOWS_PER_MEGAFLOW
+    flows = megaflows * options.flows_per_megaflow
     commands = [
-        ["generate", "pipeline", *kind, "-o", folder / "pipeline.rules"],
+        ["generate", "pipeline", *kind, "-o", folder / "pipeline.rules",
+         *(["--groups-out", folder / "pipeline.groups"] if options.kind == "ant" else [])],
         ["generate", "traffic", *kind, "--flows", flows, "--packets", flows, "--locality",
          "round-robin", "--per-port", "-o", folder / "traffic.pcap"],
     ]
@@ -105,7 +104,7 @@ def selector(rule):
     return rule.split(",actions=")[0]
 
 
-def measure(options, switch, rules, have):
+def measure(options, switch, rules, frames, have):
     """Microseconds for each change: of the threads, and on the wall."""
     processor, wall = [], []
     changes = []
@@ -121,7 +120,11 @@ def measure(options, switch, rules, have):
         processor.append((switch.revalidator_cpu_ns() - before) / 1e3)
         wall.append((ended - began) * 1e6)
         left = switch.megaflows()
-        if left < have * 95 // 100:
+        print(f"{argument[:60]}: {processor[-1] / 1e3:.0f} ms, {left} megaflows left",
+              file=sys.stderr)
+        if options.refill and left < have * 95 // 100:
+            fill(switch, frames, have * 95 // 100)
+        elif left < have * 95 // 100:
             raise PeerError(f"of {have} megaflows {left} are left: they were deleted and not "
                             "revalidated; see the limits in dummy_switch.py")
     return processor, wall
@@ -134,10 +137,13 @@ def measure_size(options, megaflows):
         frames = generate(options, folder, megaflows)
         ports = sorted({port for port, _ in frames})
         with DummySwitch(ports) as switch:
+            if options.kind == "ant":
+                switch.load_groups(folder / "pipeline.groups")
             switch.load_rules(folder / "pipeline.rules")
             have = fill(switch, frames, megaflows)
             switch.wait_for_rest()
-            processor, wall = measure(options, switch, folder / "pipeline.rules", have)
+            processor, wall = measure(options, switch, folder / "pipeline.rules",
+                                      frames, have)
             return {
                 "maintainer": "openvswitch", "entries": have, "class": "all",
                 "updates": len(processor), "time_to_update_us": quantiles(processor),
@@ -154,6 +160,11 @@ def parse_arguments():
     parser.add_argument("--rules", type=int, default=4000)
     parser.add_argument("--tables", type=int, default=12, help="of a synthetic pipeline")
     parser.add_argument("--traversals", type=int, default=8, help="of a synthetic pipeline")
+    parser.add_argument("--refill", action="store_true",
+                        help="send the frames again where a change deletes megaflows, as it does "
+                             "where the walk of a packet is spread over several (ant)")
+    parser.add_argument("--flows-per-megaflow", type=int, default=2,
+                        help="flows that are generated for each megaflow: some share one")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--updates", type=int, default=8, help="changes for each row, at least 5")
     parser.add_argument("--program", default=PROGRAM, help="thalweg, which generates the workload")

@@ -209,6 +209,10 @@ class PrivateSwitch:
         self._run("ovs-ofctl", "-O", "OpenFlow15", "del-flows", bridge)
         self._run("ovs-ofctl", "-O", "OpenFlow15", "add-flows", bridge, path)
 
+    def load_groups(self, path):
+        """Adds the groups of an `ovs-ofctl` file."""
+        self._run("ovs-ofctl", "-O", "OpenFlow15", "add-groups", self.folder / "br0.mgmt", path)
+
     def control(self, *command):
         """`ovs-appctl` to the daemon."""
         return self._run("ovs-appctl", "-t", self.folder / "vswitchd.ctl", *command)

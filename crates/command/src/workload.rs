@@ -33,6 +33,9 @@ pub enum Kind {
     Ofd,
     /// The L2L3-ACL pipeline of PISCES: 7 tables, 2 ways through
     Psc,
+    /// Antrea's on a node of a cluster, with connections, services and policies: 31 tables,
+    /// 20 ways through
+    Ant,
     /// As many tables and ways through as given
     Synthetic,
 }
@@ -43,6 +46,7 @@ impl PipelineArguments {
         match self.kind {
             Kind::Ofd => PipelineKind::Ofd,
             Kind::Psc => PipelineKind::Psc,
+            Kind::Ant => PipelineKind::Ant,
             Kind::Synthetic => PipelineKind::Synthetic {
                 tables: self.tables,
                 traversals: self.traversals,
@@ -58,7 +62,7 @@ impl PipelineArguments {
         let pipeline = self.pipeline_kind().generate(self.rules, seed);
         let arguments = match self.kind {
             Kind::Synthetic => "--rules, --tables or --traversals",
-            Kind::Ofd | Kind::Psc => "--rules",
+            Kind::Ofd | Kind::Psc | Kind::Ant => "--rules",
         };
         pipeline.map_err(|error| refused(arguments, &error))
     }

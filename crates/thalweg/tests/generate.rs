@@ -38,6 +38,7 @@ fn the_same_arguments_give_the_same_bytes() {
     let cases = [
         "generate pipeline --kind ofd --rules 600",
         "generate pipeline --pipeline psc --rules 600",
+        "generate pipeline --kind ant --rules 900",
         "generate pipeline --kind synthetic --rules 600 --tables 9 --traversals 4",
         "generate rules --profile fw1 --count 50",
         "generate rules --profile ipc1 --count 50 --format classbench",
@@ -64,6 +65,12 @@ fn rules_groups_and_changes_read_back() {
     assert_eq!(told["rules"], rules.flows.len());
     let groups = text::parse_groups("g", &read(&path("g"))).expect("they are groups");
     assert_eq!(told["groups"], groups.len());
+    summary(
+        folder.path(),
+        "generate pipeline --kind ant --rules 900 -o both",
+    );
+    let both = text::parse_rules("both", &read(&path("both"))).expect("they are rules");
+    assert_eq!((both.flows.len(), both.groups.len()), (900, 45));
     let made = "generate changes --rules 2000 --mix route-flap --count 7 --every 50 -o c";
     assert_eq!(summary(folder.path(), made)["changes"], 7);
     let changes = text::parse_changes("c", &read(&path("c"))).expect("they are changes");
@@ -217,7 +224,7 @@ fn what_cannot_be_made_is_refused_with_advice() {
         ("generate", "Usage:"),
         (
             "generate pipeline --kind mesh",
-            "[possible values: ofd, psc, synthetic]",
+            "[possible values: ofd, psc, ant, synthetic]",
         ),
         (
             "generate pipeline --rules 3",
@@ -226,7 +233,7 @@ fn what_cannot_be_made_is_refused_with_advice() {
         ("generate pipeline --json", "name a file with -o"),
         (
             "generate pipeline --kind psc --groups-out g",
-            "use --kind ofd",
+            "use --kind ofd or ant",
         ),
         (
             "generate pipeline -o no/such/folder",

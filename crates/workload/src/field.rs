@@ -120,6 +120,8 @@ pub enum Field {
     ConjId,
     /// The packet's mark.
     PacketMark,
+    /// The other end of the tunnel; only written, never matched.
+    TunnelDst,
     /// The port of an output in the action set; never masked, never written.
     SetOutput,
 }
@@ -132,7 +134,7 @@ impl Field {
             Field::InPort | Field::Register(_) | Field::IpSrc | Field::IpDst => 32,
             Field::ArpSpa | Field::ArpTpa => 32,
             Field::CtMark | Field::CtIpSrc | Field::CtIpDst | Field::ConjId => 32,
-            Field::PacketMark | Field::SetOutput => 32,
+            Field::PacketMark | Field::SetOutput | Field::TunnelDst => 32,
             Field::EthSrc | Field::EthDst | Field::NdSll | Field::NdTll => 48,
             Field::ArpSha | Field::ArpTha => 48,
             Field::Ipv6Src | Field::Ipv6Dst | Field::NdTarget => 128,
@@ -235,6 +237,7 @@ impl Field {
             Field::CtPortDst => "ct_tp_dst",
             Field::ConjId => "conj_id",
             Field::PacketMark => "pkt_mark",
+            Field::TunnelDst => "tun_dst",
             Field::SetOutput => "actset_output",
         }
     }
@@ -276,6 +279,7 @@ impl Field {
                 | Field::ArpTpa
                 | Field::CtIpSrc
                 | Field::CtIpDst
+                | Field::TunnelDst
         )
     }
 

@@ -38,7 +38,7 @@ use crate::pipeline::{Pipeline, TableRole, Template};
 use crate::rule::Rule;
 use crate::seed::{Random, pick, stream};
 
-/// An IPv4 flow: the common part of its packets.
+/// An IPv4 flow, or requests for an IPv4 address: the common part of its packets.
 ///
 /// ```
 /// use thalweg_workload::Flow;
@@ -72,6 +72,8 @@ pub struct Flow {
     pub dscp: u8,
     /// Time to live.
     pub ttl: u8,
+    /// Whether its packets are ARP requests of the source for the destination.
+    pub is_arp: bool,
 }
 
 impl Default for Flow {
@@ -90,6 +92,7 @@ impl Default for Flow {
             destination_port: 0,
             dscp: 0,
             ttl: 64,
+            is_arp: false,
         }
     }
 }
@@ -108,6 +111,10 @@ impl Flow {
             (Some(vlan), None) | (None, Some(vlan)) => builder.vlan(vlan, 0),
             (None, None) => builder,
         };
+        if self.is_arp {
+            let request = builder.arp_request(self.eth_src, self.ip_src, self.ip_dst);
+            return request.pad_to(length_bytes).build();
+        }
         builder = builder
             .ipv4(self.ip_src, self.ip_dst)
             .ttl(self.ttl)
@@ -220,6 +227,9 @@ impl<'a> FlowSource<'a> {
 
     /// Draws a flow of a template; `None` when the chosen rules exclude each other.
     pub fn draw(&mut self, template: usize) -> Option<Flow> {
+        if let Some(cluster) = &self.pipeline.cluster {
+            return Some(cluster.draw_flow(template, &mut self.random));
+        }
         let Template { tables, ports, .. } = &self.pipeline.templates[template];
         let mut walk = Walk::default();
         if !ports.is_empty() {
@@ -532,6 +542,7 @@ impl Walk {
             destination_port: destination_port as u16,
             dscp: fill(Field::IpDscp, 0) as u8,
             ttl: 64,
+            is_arp: false,
         }
     }
 }

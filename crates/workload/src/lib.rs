@@ -53,7 +53,8 @@ pub use flows::{Flow, FlowConfig, FlowSource, draw_flows};
 pub use micro::{DESTINATIONS_PER_MASK, MicroCase, RULES_PER_SUB_TABLE};
 pub use openflow::generate_openflow;
 pub use pipeline::{
-    OfdConfig, Pipeline, PipelineKind, PscConfig, SyntheticConfig, Table, TableRole, Template,
+    AntConfig, OfdConfig, Pipeline, PipelineKind, PscConfig, SyntheticConfig, Table, TableRole,
+    Template,
 };
 pub use random::{
     ConversationSource, PacketSource, RandomBucket, RandomConfig, RandomGroup, RandomPacket,

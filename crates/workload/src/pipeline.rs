@@ -5,12 +5,13 @@
 //! [`FlowSource`](crate::FlowSource) draws flows from the templates, and
 //! [`ChangeSource`](crate::ChangeSource) picks rules by the roles of the tables.
 //!
-//! Three generators, all from a rule count and a seed ([`PipelineKind::generate`]):
+//! Four generators, all from a rule count and a seed ([`PipelineKind::generate`]):
 //!
 //! | kind | tables | templates | model |
 //! | --- | --- | --- | --- |
 //! | [`Ofd`](OfdConfig) | 10 | 5 | Cord's OF-DPA |
 //! | [`Psc`](PscConfig) | 7 | 2 | the L2L3-ACL pipeline of PISCES |
+//! | [`Ant`](AntConfig) | 31 | 20 | Antrea's, with a tracker, groups, policies and learned rules |
 //! | [`Synthetic`](SyntheticConfig) | any | any | none; any depth |
 //!
 //! Invariants of every generated pipeline, all tested:
@@ -18,13 +19,15 @@
 //! 1. The number of rules is the requested number.
 //! 2. No two rules of a table overlap at equal priority.
 //! 3. A goto leads to a later table, one that the table's description names.
+//!    ANT's rules also resubmit and track; there, each next table is named, in any order.
 //! 4. A flow drawn for a template visits the template's tables, in order; only a drop by an
-//!    access list ends it early.
+//!    access list ends it early. In ANT, a flow may leave out tables of policies and services.
 //!
 //! The papers' generator (Pipebench) is not public; the shapes follow Zulfiqar et al., *Gigaflow:
 //! Pipeline-Aware Sub-Traversal Caching for Modern SmartNICs*, ASPLOS 2025, and the OF-DPA 2.0
 //! abstract switch specification.
 
+mod ant;
 mod network;
 mod ofd;
 mod psc;
@@ -34,6 +37,10 @@ mod tests;
 #[cfg(test)]
 pub(crate) mod walk;
 
+use std::sync::Arc;
+
+pub use ant::AntConfig;
+pub(crate) use ant::Cluster;
 pub(crate) use network::ACL_PRIORITIES;
 pub use ofd::OfdConfig;
 pub use psc::PscConfig;
@@ -109,6 +116,8 @@ pub struct Pipeline {
     pub groups: Vec<String>,
     /// The input and output ports.
     pub ports: Vec<u32>,
+    /// What flows are drawn from, if not from the rules.
+    pub(crate) cluster: Option<Arc<Cluster>>,
 }
 
 impl Pipeline {
@@ -120,6 +129,16 @@ impl Pipeline {
     /// The groups in `ovs-ofctl add-groups` syntax, one per line.
     pub fn groups_text(&self) -> String {
         self.groups.iter().map(|line| format!("{line}\n")).collect()
+    }
+
+    /// The groups and then the rules, for switches that take both from one text.
+    pub fn text(&self) -> String {
+        self.groups_text() + &self.rules_text()
+    }
+
+    /// Whether the rules track connections, so that an answer depends on packets before.
+    pub fn tracks(&self) -> bool {
+        self.cluster.is_some()
     }
 
     /// The table with this number.
@@ -135,6 +154,8 @@ pub enum PipelineKind {
     Ofd,
     /// The L2L3-ACL pipeline of PISCES, 7 tables, 2 templates.
     Psc,
+    /// Antrea's, 31 tables, 20 templates.
+    Ant,
     /// Any number of tables and templates.
     Synthetic {
         /// The number of tables.
@@ -153,6 +174,7 @@ impl PipelineKind {
         match self {
             PipelineKind::Ofd => OfdConfig::with_rules(rules, seed)?.generate(),
             PipelineKind::Psc => PscConfig::with_rules(rules, seed)?.generate(),
+            PipelineKind::Ant => AntConfig::with_rules(rules, seed)?.generate(),
             PipelineKind::Synthetic { tables, traversals } => SyntheticConfig {
                 tables,
                 traversals,

@@ -72,7 +72,7 @@ impl Bench {
         let ports = ports.map(|port| Operation::SetPort(PortId(*port), state));
         let operations = ports.collect();
         pipeline.apply(&Change { operations }, Instant::ZERO)?;
-        let rules = text::parse_rules("the generated pipeline", &generated.rules_text());
+        let rules = text::parse_rules("the generated pipeline", &generated.text());
         let rules = rules.map_err(|errors| anyhow::anyhow!("{}", errors[0]))?;
         pipeline.apply(&rules.into_change(), Instant::ZERO)?;
         let keys = draw_keys(generated, &pipeline, config)?;

@@ -57,6 +57,8 @@ enum Kind {
     Ofd,
     /// The L2L3-ACL pipeline of PISCES
     Psc,
+    /// Antrea's, of which the circuit refuses a part by name
+    Ant,
 }
 
 impl From<Kind> for PipelineKind {
@@ -64,6 +66,7 @@ impl From<Kind> for PipelineKind {
         match kind {
             Kind::Ofd => PipelineKind::Ofd,
             Kind::Psc => PipelineKind::Psc,
+            Kind::Ant => PipelineKind::Ant,
         }
     }
 }

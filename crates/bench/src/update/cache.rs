@@ -96,9 +96,9 @@ pub(super) fn load(
     for port in &pipeline.ports {
         engine.add_port(PortId(*port), Instant::ZERO);
     }
-    let rules = text::parse_rules("the generated pipeline", &pipeline.rules_text());
+    let rules = text::parse_rules("the generated pipeline", &pipeline.text());
     let mut rules = rules.map_err(|errors| anyhow::anyhow!("{}", errors[0]))?;
-    if has_groups {
+    if has_groups && pipeline.groups.is_empty() {
         rules.groups = put_groups_in(&mut rules.flows);
     }
     let groups = rules.groups.clone();
@@ -119,6 +119,8 @@ impl<'a> FilledCache<'a> {
     ) -> Result<FilledCache<'a>> {
         let mut config = Config {
             packets: 4_096,
+            // The reference must know all connections, so it follows from the first packet on.
+            is_audited: pipeline.tracks(),
             ..Config::default()
         };
         config.datapath.maintainer = kind;

@@ -13,6 +13,8 @@
 //! changes, by a separate change that is not timed ([`Changes::prepare`]); the reverse holds
 //! for insertions.
 
+use std::mem::Discriminant;
+
 use anyhow::Result;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -242,7 +244,9 @@ impl Changes {
         let flow = &self.used[index];
         for _ in 0..16 {
             let other = self.used.choose(&mut self.random)?;
-            let is_alike = other.table == flow.table && goto(other) == goto(flow);
+            let is_alike = other.table == flow.table
+                && goto(other) == goto(flow)
+                && parts(other).eq(parts(flow));
             if is_alike && other.actions != flow.actions {
                 return Some(other.actions.clone());
             }
@@ -324,6 +328,17 @@ pub(super) fn put_groups_in(flows: &mut [Flow]) -> Vec<Group> {
 fn goto(flow: &Flow) -> Option<&Action> {
     let mut actions = flow.actions.iter();
     actions.find(|action| matches!(action, Action::Goto(_)))
+}
+
+/// The kinds of a rule's actions on which others of its table rely.
+fn parts(flow: &Flow) -> impl Iterator<Item = Discriminant<Action>> {
+    let actions = flow.actions.iter().filter(|action| {
+        matches!(
+            action,
+            Action::Conjunction { .. } | Action::Track(_) | Action::Learn(_) | Action::Group(_)
+        )
+    });
+    actions.map(std::mem::discriminant)
 }
 
 /// Selects exactly this rule.

@@ -9,7 +9,8 @@
 //! told its packet from nearby rules. With one of those bits flipped, a packet is outside the
 //! entry's region but still near the rules, where regions are small.
 //!
-//! A neighbour is a packet like any other: a miss makes its entry, by its own walk.
+//! A neighbour is a packet like any other: a miss makes its entry, by its own walk. Where rules
+//! track connections, they also check senders' addresses, so only the receiver's side is turned.
 
 use std::net::Ipv4Addr;
 
@@ -30,6 +31,8 @@ const TURNED_MAX: u32 = 3;
 
 /// Bits that can be flipped: 24 of each address, all of the ports.
 const TURNABLE: u32 = 24 + 24 + 16 + 16;
+/// Those of the receiver's address and port, in the same order.
+const RECEIVERS: [std::ops::Range<u32>; 2] = [24..48, 64..80];
 
 /// A source of flows for a growing cache.
 pub(super) struct Filling<'a> {
@@ -40,6 +43,8 @@ pub(super) struct Filling<'a> {
     flows: usize,
     entries_then: usize,
     has_neighbours: bool,
+    /// The bits in which neighbours differ.
+    turnable: Vec<u32>,
 }
 
 impl<'a> Filling<'a> {
@@ -51,6 +56,10 @@ impl<'a> Filling<'a> {
             flows: 0,
             entries_then: 0,
             has_neighbours: false,
+            turnable: match pipeline.tracks() {
+                true => RECEIVERS.into_iter().flatten().collect(),
+                false => (0..TURNABLE).collect(),
+            },
         }
     }
 
@@ -58,7 +67,7 @@ impl<'a> Filling<'a> {
     pub(super) fn next(&mut self) -> Option<Packet> {
         let flow = if self.has_neighbours {
             let base = self.bases.choose(&mut self.random)?;
-            neighbour(base, &mut self.random)
+            neighbour(base, &self.turnable, &mut self.random)
         } else {
             let template = self.source.next_template();
             let flow = self.source.draw(template)?;
@@ -85,10 +94,10 @@ impl<'a> Filling<'a> {
 }
 
 /// The flow with a few bits flipped.
-fn neighbour(base: &Flow, random: &mut Pcg64Mcg) -> Flow {
+fn neighbour(base: &Flow, turnable: &[u32], random: &mut Pcg64Mcg) -> Flow {
     let mut flow = *base;
     for _ in 0..random.random_range(1..=TURNED_MAX) {
-        turn(&mut flow, random.random_range(0..TURNABLE));
+        turn(&mut flow, turnable[random.random_range(0..turnable.len())]);
     }
     flow
 }

@@ -203,7 +203,7 @@ fn start(pipeline: &Pipeline, wanted: &Wanted) -> Result<Switch> {
             is_source: false,
         }
     });
-    let rules = text::parse_rules("the generated pipeline", &pipeline.rules_text());
+    let rules = text::parse_rules("the generated pipeline", &pipeline.text());
     let rules = rules.map_err(|errors| anyhow::anyhow!("{}", errors[0]))?;
     let mut config = SwitchConfig {
         packets_per_worker: 4_096 + 4 * BURST * pipeline.ports.len(),

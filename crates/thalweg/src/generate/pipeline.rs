@@ -21,7 +21,8 @@ pub(super) struct Arguments {
     /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, value_parser = number::<u64>(..))]
     seed: u64,
-    /// Flood through groups, and write these to this file (ofd only)
+    /// Write the groups to this file, and not in front of the rules, where `ovs-ofctl add-flows`
+    /// does not take them; with ofd, flood through groups (ofd and ant only)
     #[arg(long, value_name = "FILE")]
     groups_out: Option<PathBuf>,
     #[command(flatten)]
@@ -39,7 +40,11 @@ pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     }
     let (rules, tables) = (pipeline.rules.len(), pipeline.tables.len());
     let (name, seed) = (&pipeline.name, arguments.seed);
-    let text = format!("# {name} pipeline, seed {seed}\n{}", pipeline.rules_text());
+    let text = match arguments.groups_out {
+        Some(_) => pipeline.rules_text(),
+        None => pipeline.text(),
+    };
+    let text = format!("# {name} pipeline, seed {seed}\n{text}");
     let summary = json!({
         "kind": name,
         "seed": seed,
@@ -61,12 +66,12 @@ pub(super) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
 }
 
 fn generate(arguments: &Arguments) -> Result<Pipeline> {
-    if arguments.groups_out.is_none() {
+    if arguments.groups_out.is_none() || arguments.pipeline.kind == Kind::Ant {
         return arguments.pipeline.generate(arguments.seed);
     }
     if arguments.pipeline.kind != Kind::Ofd {
         let what =
-            "--groups-out: only the ofd pipeline has groups; leave it out, or use --kind ofd";
+            "--groups-out: only ofd and ant have groups; leave it out, or use --kind ofd or ant";
         return Err(bad_input(what));
     }
     let config = OfdConfig::with_rules(arguments.pipeline.rules, arguments.seed);

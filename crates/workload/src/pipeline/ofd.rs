@@ -176,6 +176,7 @@ impl OfdConfig {
             ports: build.network.port_numbers().collect(),
             rules: build.rules,
             groups,
+            cluster: None,
         })
     }
 }

@@ -127,6 +127,7 @@ impl PscConfig {
             ports: build.network.port_numbers().collect(),
             rules: build.rules,
             groups: Vec::new(),
+            cluster: None,
         })
     }
 }

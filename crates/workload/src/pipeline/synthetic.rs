@@ -110,6 +110,7 @@ impl SyntheticConfig {
                 .collect(),
             rules: build.rules,
             groups: Vec::new(),
+            cluster: None,
             ports: (0..=PORTS_PER_TRAVERSAL * u32::from(self.traversals))
                 .map(|index| FIRST_PORT + index)
                 .collect(),

@@ -20,9 +20,14 @@ const KINDS: [PipelineKind; 4] = [
     },
 ];
 
+/// All kinds, of which the last draws its flows from more than rules.
+fn all_kinds() -> impl Iterator<Item = PipelineKind> {
+    KINDS.into_iter().chain([PipelineKind::Ant])
+}
+
 #[test]
 fn the_rule_count_is_the_one_asked_for() {
-    for kind in KINDS {
+    for kind in all_kinds() {
         for rules in [1_000, 3_771, 20_000] {
             let pipeline = kind.generate(rules, 1).unwrap();
             assert_eq!(pipeline.rules.len(), rules, "{kind:?}");
@@ -43,7 +48,7 @@ fn the_rule_count_is_the_one_asked_for() {
 
 #[test]
 fn the_seed_decides() {
-    for kind in KINDS {
+    for kind in all_kinds() {
         let pipeline = kind.generate(1_000, 1).unwrap();
         assert_eq!(pipeline, kind.generate(1_000, 1).unwrap());
         assert_ne!(pipeline, kind.generate(1_000, 2).unwrap());
@@ -88,7 +93,7 @@ fn assert_unambiguous(rules: &[Rule]) {
 
 #[test]
 fn no_rules_overlap_at_equal_priority() {
-    for kind in KINDS {
+    for kind in all_kinds() {
         for rules in [1_000, 20_000] {
             assert_unambiguous(&kind.generate(rules, 3).unwrap().rules);
         }
@@ -181,7 +186,7 @@ fn groups_replace_lists_of_receivers() {
 #[test]
 fn a_first_look_at_each() {
     let mut text = String::new();
-    for kind in KINDS {
+    for kind in all_kinds() {
         let pipeline = kind.generate(1_000, 7).unwrap();
         let mut random = stream(7, "look");
         for _ in 0..5 {

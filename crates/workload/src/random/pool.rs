@@ -102,7 +102,7 @@ pub(super) fn draw_value(random: &mut Random, field: Field, ports: u32) -> u128 
         Field::CtZone => (*pick(random, &ZONES)).into(),
         Field::CtMark => (*pick(random, &REGISTER)).into(),
         Field::CtLabel => *pick(random, &CT_LABELS),
-        Field::CtIpSrc | Field::CtIpDst => (*pick(random, &IPV4)).into(),
+        Field::CtIpSrc | Field::CtIpDst | Field::TunnelDst => (*pick(random, &IPV4)).into(),
         Field::CtIpv6Src | Field::CtIpv6Dst => *pick(random, &IPV6),
         Field::CtIpProtocol => (*pick(random, &CT_PROTOCOLS)).into(),
         Field::CtPortSrc | Field::CtPortDst => (*pick(random, &PORTS)).into(),
