@@ -193,7 +193,7 @@ impl Prepared {
 /// Checks a controller's packet and the actions that come with it.
 ///
 /// # Errors
-/// If it cannot be read as a packet of its type, or its port or an action is one that it cannot have.
+/// If it cannot be read as a packet of its type, or it cannot have its port or an action.
 pub(super) fn prepare(numbers: Numbering, asked: &PacketOut) -> Result<Prepared, Refusal> {
     if asked.buffer.is_some() {
         let what = "this switch keeps no packets";

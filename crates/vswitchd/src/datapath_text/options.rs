@@ -86,7 +86,7 @@ fn digits(text: &str) -> Option<&str> {
     are_digits.then_some(if short.is_empty() { "0" } else { short })
 }
 
-/// The bits of a value of so many bytes; all, if a field cannot hold it.
+/// The bits of a value of `len_bytes`; all, if a field cannot hold it.
 fn ones(len_bytes: u8) -> u128 {
     match len_bytes {
         0 => 0,
