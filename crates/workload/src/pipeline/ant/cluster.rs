@@ -42,7 +42,7 @@ pub(super) const VIRTUAL_IP: u32 = 0xa9fe_00fd;
 const FIRST_SERVICE: u32 = 0x0a60_000a;
 const FIRST_NODE_PORT: u16 = 30_000;
 
-/// One in so many services has session affinity, and one a port on each node.
+/// One service in 16 has session affinity, and one in 8 a port on each node.
 const AFFINITY_OF: u32 = 16;
 const NODE_PORT_OF: u32 = 8;
 /// Services with affinity that flows go to, and pods that they come from.
