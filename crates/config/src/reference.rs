@@ -201,7 +201,7 @@ fn switch_keys(rows: &mut Vec<KeyReference>) {
         "rules",
         "paths".into(),
         NONE.into(),
-        "Files of flows, as `ovs-ofctl` writes them.",
+        "Files of flows, as `ovs-ofctl` writes them; also with groups and meters.",
     );
     key("groups", "paths".into(), NONE.into(), "Files of groups.");
     key(

@@ -5,6 +5,8 @@
 //!   cache entry --print_megaflow, print_effects--> text
 //! ```
 //!
+//! A file of rules may have groups and meters as well.
+//!
 //! Existing files are read unchanged: files for `ovs-ofctl add-flows`, `add-groups` and
 //! `bundle`, the output of `dump-flows` and `dump-groups`, packets for `ofproto/trace`. Syntax
 //! and meaning are Open vSwitch's (`ovs-fields(7)`, `ovs-actions(7)`, `ovs-ofctl(8)`).
@@ -37,6 +39,7 @@ mod group;
 mod intern;
 mod line;
 mod matches;
+mod meter;
 mod print;
 mod shape;
 mod value;

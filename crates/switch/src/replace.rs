@@ -4,18 +4,18 @@
 //! with the same actions, cookie and timeouts, is not touched: it keeps its counters, its age,
 //! and its cache entries. So the work follows the difference, not the size of the file.
 //!
-//! 1. After the change the pipeline has the given rules and groups, and no others.
-//! 2. A rule that names a removed group is added again, so that it is refused rather than
-//!    silently lost with the group.
+//! 1. After the change the first bridge has the given rules, groups and meters, and no others.
+//! 2. A rule that names a removed group or meter is added again, so that it is refused rather
+//!    than silently lost with it.
 
 use std::collections::{HashMap, HashSet};
 
 use thalweg_pipeline::{
-    BridgeId, Bucket, Change, Flow, Group, GroupId, Match, Operation, Pipeline, Selector, TableId,
-    uses_group,
+    BridgeId, Bucket, Change, Flow, Group, GroupId, Match, MeterId, Operation, Pipeline, RateMeter,
+    Selector, TableId, text::Rules, uses_group, uses_meter,
 };
 
-/// The change after which the pipeline has only these rules and groups.
+/// The change after which the pipeline has only these rules, groups and meters.
 ///
 /// ```
 /// use thalweg_packet::Instant;
@@ -23,20 +23,30 @@ use thalweg_pipeline::{
 /// use thalweg_switch::replacement;
 ///
 /// let mut pipeline = Pipeline::new(Config::default());
-/// let flows = |text| text::parse_rules("rules", text).expect("it is well-formed").flows;
-/// let first = replacement(&pipeline, flows("tcp,actions=1\nudp,actions=2"), Vec::new());
+/// let rules = |text| text::parse_rules("rules", text).expect("it is well-formed");
+/// let first = replacement(&pipeline, rules("tcp,actions=1\nudp,actions=2"));
 /// pipeline.apply(&first, Instant::ZERO)?;
-/// let second = replacement(&pipeline, flows("tcp,actions=1\nudp,actions=3"), Vec::new());
+/// let second = replacement(&pipeline, rules("tcp,actions=1\nudp,actions=3"));
 /// assert_eq!(second.operations.len(), 1); // the second rule, in place of its former self
 /// # Ok::<(), thalweg_pipeline::ChangeError>(())
 /// ```
-pub fn replacement(pipeline: &Pipeline, flows: Vec<Flow>, groups: Vec<Group>) -> Change {
+pub fn replacement(pipeline: &Pipeline, rules: Rules) -> Change {
+    let Rules {
+        flows,
+        groups,
+        meters,
+    } = rules;
     let version = pipeline.version();
+    let (gone_meters, new_meters) = compare_meters(pipeline, meters);
     let wanted: HashSet<GroupId> = groups.iter().map(|group| group.id).collect();
     let known = pipeline.groups(version).map(|group| group.id);
     let gone: Vec<GroupId> = known.filter(|id| !wanted.contains(id)).collect();
     let mut operations: Vec<Operation> =
         gone.iter().map(|id| Operation::DeleteGroup(*id)).collect();
+    if !gone_meters.is_empty() {
+        operations.push(Operation::DeleteMeters(gone_meters.clone().into()));
+    }
+    operations.extend(new_meters.into_iter().map(Operation::SetMeter));
     let is_new = |group: &Group| {
         let known = pipeline.group(group.id, version);
         known.is_none_or(|known| **known != *group) || names_any(group, &gone)
@@ -56,9 +66,9 @@ pub fn replacement(pipeline: &Pipeline, flows: Vec<Flow>, groups: Vec<Group>) ->
             None => operations.push(deletion(present)),
             Some(index) if is_as_asked(&flows[*index], &mut present) => {
                 // Invariant 2.
-                if !gone
-                    .iter()
-                    .any(|group| uses_group(&present.actions, *group))
+                let (mut groups, mut meters) = (gone.iter(), gone_meters.iter());
+                if !groups.any(|group| uses_group(&present.actions, *group))
+                    && !meters.any(|meter| uses_meter(&present.actions, *meter))
                 {
                     unchanged.insert(*index);
                 }
@@ -73,6 +83,23 @@ pub fn replacement(pipeline: &Pipeline, flows: Vec<Flow>, groups: Vec<Group>) ->
     });
     operations.extend(changed.map(|(_, flow)| Operation::Add(flow)));
     Change { operations }
+}
+
+/// The meters that are no longer wanted, and those that are new or differ.
+fn compare_meters(pipeline: &Pipeline, wanted: Vec<RateMeter>) -> (Vec<MeterId>, Vec<RateMeter>) {
+    let known = pipeline.meters_of(BridgeId::default(), pipeline.version());
+    let mut known: HashMap<MeterId, RateMeter> = known
+        .map(|known| (known.meter.id, known.meter.clone()))
+        .collect();
+    let mut changed = Vec::new();
+    for meter in wanted {
+        if known.remove(&meter.id).is_none_or(|known| known != meter) {
+            changed.push(meter);
+        }
+    }
+    let mut gone: Vec<MeterId> = known.into_keys().collect();
+    gone.sort_unstable();
+    (gone, changed)
 }
 
 /// Whether the existing rule equals the requested one.
@@ -113,14 +140,9 @@ mod tests {
 
     use super::*;
 
-    fn parse(text: &str) -> (Vec<Flow>, Vec<Group>) {
-        let rules = text::parse_rules("test", text).unwrap();
-        (rules.flows, rules.groups)
-    }
-
     fn replace(pipeline: &mut Pipeline, text: &str) -> Result<(usize, usize), String> {
-        let (flows, groups) = parse(text);
-        let change = replacement(pipeline, flows, groups);
+        let rules = text::parse_rules("test", text).unwrap();
+        let change = replacement(pipeline, rules);
         let delta = pipeline.apply(&change, Instant::ZERO);
         let delta = delta.map_err(|error| error.to_string())?;
         Ok((delta.inserted.len(), delta.removed.len()))
@@ -161,5 +183,26 @@ mod tests {
         assert_eq!(rules(&pipeline), before);
         assert_eq!(replace(&mut pipeline, "udp,actions=2"), Ok((0, 1)));
         assert_eq!(pipeline.groups(pipeline.version()).count(), 0);
+    }
+
+    #[test]
+    fn meters_come_and_go_with_the_rules_that_name_them() {
+        let mut pipeline = Pipeline::new(Config::default());
+        let meter = "meter=1,pktps,bands=type=drop,rate=5\n";
+        let rule = "actions=meter:1,output:2\n";
+        let both = format!("{rule}{meter}");
+        assert_eq!(replace(&mut pipeline, &both), Ok((1, 0)));
+        assert_eq!(replace(&mut pipeline, &both), Ok((0, 0)));
+        let faster = both.replace("rate=5", "rate=6");
+        assert_eq!(replace(&mut pipeline, &faster), Ok((0, 0)));
+        let bands = |pipeline: &Pipeline| {
+            let mut known = pipeline.meters_of(BridgeId::default(), pipeline.version());
+            known.next().map(|known| known.meter.bands[0].rate)
+        };
+        assert_eq!(bands(&pipeline), Some(6));
+        assert!(replace(&mut pipeline, rule).is_err());
+        assert_eq!(bands(&pipeline), Some(6));
+        assert_eq!(replace(&mut pipeline, "actions=output:2"), Ok((1, 1)));
+        assert_eq!(bands(&pipeline), None);
     }
 }

@@ -32,8 +32,10 @@ use super::flow;
 use super::group;
 use super::intern::Interner;
 use super::line::{Line, PortNames};
+use super::meter;
 use crate::change::{Change, Operation};
 use crate::flow::{Flow, Group};
+use crate::meters::{MAX_METERS, RateMeter};
 
 /// Most faults reported for one text.
 pub const MAX_ERRORS: usize = 100;
@@ -41,22 +43,25 @@ pub const MAX_ERRORS: usize = 100;
 /// Most bytes in one line.
 pub const MAX_LINE_BYTES: usize = 1 << 18;
 
-/// The rules and groups of a file.
+/// The rules, groups and meters of a file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rules {
     /// The rules, in the order of the file.
     pub flows: Vec<Flow>,
     /// The groups, in the order of the file; usually they have a file of their own.
     pub groups: Vec<Group>,
+    /// The meters, in the order of the file.
+    pub meters: Vec<RateMeter>,
 }
 
 impl Rules {
-    /// Turns them into one change: groups first, so that rules can name them.
+    /// Turns them into one change: meters and groups first, so that rules can name them.
     pub fn into_change(self) -> Change {
+        let meters = self.meters.into_iter().map(Operation::SetMeter);
         let groups = self.groups.into_iter().map(Operation::SetGroup);
         let flows = self.flows.into_iter().map(Operation::Add);
         Change {
-            operations: groups.chain(flows).collect(),
+            operations: meters.chain(groups).chain(flows).collect(),
         }
     }
 }
@@ -434,6 +439,10 @@ impl Rules {
                 check_room(line, text, GROUPS, self.groups.len(), limit)?;
                 self.groups.push(group);
             }
+            Operation::SetMeter(meter) => {
+                check_room(line, text, METERS, self.meters.len(), MAX_METERS as usize)?;
+                self.meters.push(meter);
+            }
             _ => {
                 let what = "a rules file only adds; put this into a file of changes";
                 return Err(line.syntax(text, what));
@@ -457,6 +466,7 @@ fn read_only_group<'l>(
 /// Limit messages; each begins with [`WHOLE_TEXT`].
 const RULES: &str = "the text has more rules";
 const GROUPS: &str = "the text has more groups";
+const METERS: &str = "the text has more meters";
 const OPERATIONS: &str = "the text has more operations";
 
 fn is_of_whole_text(error: &TextError) -> bool {
@@ -563,6 +573,9 @@ fn read_operation<'l>(
 ) -> Parsed<Operation> {
     if group::is_group(text) {
         return group::read_operation(line, text, interner);
+    }
+    if meter::is_meter(text) {
+        return meter::read_meter(line, text).map(Operation::SetMeter);
     }
     let text = text.strip_prefix("flow ").unwrap_or(text).trim_start();
     flow::read_operation(line, text, interner)

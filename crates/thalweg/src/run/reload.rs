@@ -98,7 +98,7 @@ impl Running {
     /// Replaces all rules.
     fn replace(&mut self, switch: &mut Switch, rules: Rules) -> Result<Done> {
         let position = switch.totals().datapath.packets;
-        let change = replacement(&switch.pipeline(), rules.flows, rules.groups);
+        let change = replacement(&switch.pipeline(), rules);
         let affected = switch.settle().affected();
         let start = Instant::now();
         let delta = switch.apply(&change);

@@ -1,4 +1,4 @@
-//! Reads the rules and groups of a configuration's files.
+//! Reads the rules, groups and meters of a configuration's files.
 //!
 //! An empty file is refused, unless the configuration allows it. Otherwise, an editor that
 //! empties a file before writing it could remove all rules from a switch that reloads in
@@ -52,7 +52,7 @@ pub(super) fn read(config: &Configuration) -> Result<Rules> {
         let read = match is_of_groups {
             true => Rules {
                 groups: input::read_groups(&mut parser, path)?,
-                flows: Vec::new(),
+                ..Rules::default()
             },
             false => input::read_rules(&mut parser, path, limit.saturating_sub(all.flows.len()))?,
         };
@@ -65,6 +65,7 @@ pub(super) fn read(config: &Configuration) -> Result<Rules> {
             )));
         }
         all.groups.extend(read.groups);
+        all.meters.extend(read.meters);
         all.flows.extend(read.flows);
     }
     Ok(all)

@@ -6,6 +6,7 @@ use super::{Context, PortSpelling, actions, matches};
 use crate::flow::{
     Bucket, DEFAULT_PRIORITY, Flow, Group, GroupKind, HashedField, Selection, SelectionMethod,
 };
+use crate::meters::{MeterId, RateMeter, RateUnit};
 use crate::text::fields;
 use crate::text::value::ones;
 
@@ -84,6 +85,33 @@ impl fmt::Display for Group {
         for bucket in &self.buckets {
             f.write_str(",bucket=")?;
             write_bucket(f, bucket, usual_weight)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for RateMeter {
+    /// Prints the meter on one line, as `ovs-ofctl add-meter` takes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.id.number() {
+            MeterId::CONTROLLER => f.write_str("meter=controller")?,
+            MeterId::SLOW_PATH => f.write_str("meter=slowpath")?,
+            number => write!(f, "meter={number}")?,
+        }
+        f.write_str(match self.unit {
+            RateUnit::Kilobits => ",kbps",
+            RateUnit::Packets => ",pktps",
+        })?;
+        for (is_set, flag) in [(self.has_burst, ",burst"), (self.has_statistics, ",stats")] {
+            f.write_str(if is_set { flag } else { "" })?;
+        }
+        for (number, band) in self.bands.iter().enumerate() {
+            let start = if number == 0 { "bands=" } else { "" };
+            write!(
+                f,
+                ",{start}type=drop,rate={},burst_size={}",
+                band.rate, band.burst
+            )?;
         }
         Ok(())
     }

@@ -42,7 +42,7 @@ pub(super) const VIRTUAL_IP: u32 = 0xa9fe_00fd;
 const FIRST_SERVICE: u32 = 0x0a60_000a;
 const FIRST_NODE_PORT: u16 = 30_000;
 
-/// One in so many services has session affinity, and one a port on each node.
+/// One service in 16 has session affinity, and one in 8 a port on each node.
 const AFFINITY_OF: u32 = 16;
 const NODE_PORT_OF: u32 = 8;
 /// Services with affinity that flows go to, and pods that they come from.
@@ -260,11 +260,11 @@ impl Cluster {
             Scenario::GatewayToPod
             | Scenario::GatewayToRemote
             | Scenario::GatewayToService
-            | Scenario::ToNodePort => self.from_gateway(scenario, random),
+            | Scenario::ToNodePort => self.flow_of_gateway(scenario, random),
             Scenario::TunnelToPod | Scenario::TunnelToGateway | Scenario::TunnelToExternal => {
-                self.from_tunnel(scenario, random)
+                self.flow_of_tunnel(scenario, random)
             }
-            _ => self.from_pod(scenario, random),
+            _ => self.flow_of_pod(scenario, random),
         }
     }
 
@@ -298,7 +298,7 @@ impl Cluster {
         }
     }
 
-    fn from_pod(&self, scenario: Scenario, random: &mut Random) -> Flow {
+    fn flow_of_pod(&self, scenario: Scenario, random: &mut Random) -> Flow {
         let kind = match scenario {
             Scenario::EgressHere => 1,
             Scenario::EgressElsewhere | Scenario::EgressToNode => 2,
@@ -333,7 +333,7 @@ impl Cluster {
         finish(pod.port, [pod.mac, receiver], source, &peer, random)
     }
 
-    fn from_gateway(&self, scenario: Scenario, random: &mut Random) -> Flow {
+    fn flow_of_gateway(&self, scenario: Scenario, random: &mut Random) -> Flow {
         let pod = pick(random, &self.pods);
         let (source, receiver, peer) = match scenario {
             Scenario::GatewayToPod => (GATEWAY_IP, pod.mac, pod.ip.into()),
@@ -363,7 +363,7 @@ impl Cluster {
         finish(GATEWAY_PORT, ends, source, &peer, random)
     }
 
-    fn from_tunnel(&self, scenario: Scenario, random: &mut Random) -> Flow {
+    fn flow_of_tunnel(&self, scenario: Scenario, random: &mut Random) -> Flow {
         let mut source = self.remote_pod(random);
         let peer = match scenario {
             Scenario::TunnelToPod => {
