@@ -492,12 +492,8 @@ impl Source<'_> {
             let span = span.unwrap_or(section.number.span());
             Err(self.error(&span, what))
         };
-        let has_interface = |port: &PortConfig| {
-            let kind = port.kind;
-            matches!(kind, PortKind::Auto | PortKind::AfPacket | PortKind::Tap)
-        };
-        for other in others.iter().filter(|_| has_interface(port)) {
-            if has_interface(other) && other.interface() == port.interface() {
+        for other in others.iter().filter(|_| port.has_interface()) {
+            if other.has_interface() && other.interface() == port.interface() {
                 let (first, second) = (other.number, port.number);
                 let interface = port.interface();
                 let what = format!(

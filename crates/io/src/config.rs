@@ -116,6 +116,14 @@ impl PortConfig {
         }
     }
 
+    /// Whether its packets are those of an interface, all of them.
+    pub fn has_interface(&self) -> bool {
+        matches!(
+            self.kind,
+            PortKind::Auto | PortKind::AfPacket | PortKind::Tap
+        )
+    }
+
     /// The interface's name.
     pub fn interface(&self) -> &str {
         self.interface.as_deref().unwrap_or(&self.name)

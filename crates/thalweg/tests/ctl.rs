@@ -296,6 +296,11 @@ fn what_cannot_be_done_is_refused_by_name() {
         ),
         (&["port/add", "0", "eth0"], "from 1 to 65279"),
         (&["port/add", "2", "eth0"], "there is already port 2 (out)"),
+        (
+            &["port/add", "3", "eth0", "5"],
+            "does not begin with a digit",
+        ),
+        (&["rules/del", "--strict"], "name the rules"),
         (&["port/add", "3", "none9"], "there is no interface `none9`"),
         (&["port/del", "9"], "9: there is no such port"),
     ] {

@@ -504,12 +504,16 @@ fn ports_come_and_go_by_commands_while_others_carry_on() {
     std::fs::write(file("vlan.rules"), "actions=normal").unwrap();
     let program = hosts.host.enter(|| Program::start_json(&file("br0.toml")));
     program.wait_for("ready br0 with 2 ports");
-    let ctl = |words: &[&str]| {
+    let asked = |words: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
         command.arg("ctl").arg("--target").arg(file("br0.ctl"));
         let output = command.args(words).output().unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{words:?}: {errors}");
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.success(), errors)
+    };
+    let ctl = |words: &[&str]| {
+        let (is_done, errors) = asked(words);
+        assert!(is_done, "{words:?}: {errors}");
     };
     let talks = || ping(&hosts.left, "10.0.10.2");
     eventually("they talk", talks);
@@ -518,6 +522,10 @@ fn ports_come_and_go_by_commands_while_others_carry_on() {
     ctl(&["port/add", "7", "p2", "right"]);
     program.wait_for_part(" INFO control: port 7 (right) was added on interface `p2`");
     eventually("they talk again", talks);
+    // Each of two ports would hand over all packets of one interface.
+    let (is_done, errors) = asked(&["port/add", "9", "p2", "twice"]);
+    let refusal = "`p2` is the interface of port 7 (right)";
+    assert!(!is_done && errors.contains(refusal), "{errors}");
     // An interface of an added port is followed like any other.
     ctl(&["port/add", "8", "p4"]);
     hosts.right.ip(&["link", "del", "e4"]);

@@ -88,6 +88,9 @@ pub(super) const COMMANDS: &[Entry] = &[
 impl Asked<'_> {
     /// Makes all operations one change; `verb` comes before each text.
     fn change(&mut self, texts: &[String], verb: &str) -> Result<String, String> {
+        if texts.is_empty() {
+            return Err("name the rules that are meant; nothing was changed".to_owned());
+        }
         let config = &self.running.config;
         let (by_name, known) = (ports_by_name(config), known_ports(config));
         let mut parser = Parser::new().with_ports(&by_name).with_known_ports(&known);
@@ -136,11 +139,26 @@ fn add_port(asked: &mut Asked<'_>, arguments: &[String]) -> Result<String, Strin
     let (lowest, highest) = (PORT_NUMBERS.start(), PORT_NUMBERS.end());
     let wrong = || format!("the number of a port is from {lowest} to {highest}");
     let number = number.ok_or_else(wrong)?;
+    if name.is_empty() || name.starts_with(|first: char| first.is_ascii_digit()) {
+        return Err(format!(
+            "`{name}`: a port's name does not begin with a digit"
+        ));
+    }
+    if name.chars().any(char::is_control) {
+        return Err("a port's name has no control characters".to_owned());
+    }
     let mut known = asked.running.config.ports.iter();
     let is_taken = |port: &PortConfig| port.number.0 == number || port.name == *name;
     if let Some(other) = known.find(|port| is_taken(port)) {
         let (number, name) = (other.number, &other.name);
         return Err(format!("there is already port {number} ({name})"));
+    }
+    let mut known = asked.running.config.ports.iter();
+    if let Some(other) = known.find(|port| port.has_interface() && port.interface() == *interface) {
+        let (number, name) = (other.number, &other.name);
+        return Err(format!(
+            "`{interface}` is the interface of port {number} ({name})"
+        ));
     }
     let config = PortConfig {
         interface: Some(interface.clone()),
@@ -171,6 +189,8 @@ fn delete_port(asked: &mut Asked<'_>, arguments: &[String]) -> Result<String, St
     let place = place.ok_or_else(|| format!("{asked_for}: there is no such port"))?;
     let config = known.remove(place);
     asked.switch.detach(config.number);
+    // The next port with this number is a new one.
+    asked.switch.forget_port(config.number);
     info!(target: CONTROL, "port {} ({}) was removed", config.number, config.name);
     Ok(String::new())
 }
