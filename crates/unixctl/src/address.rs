@@ -12,14 +12,12 @@ const PATH_BYTES_MAX: usize = 108;
 
 /// A path of a socket, short enough for the kernel.
 ///
-/// A long path goes through its open folder, as in Open vSwitch (`make_sockaddr_un`). The folder
-/// stays open as long as this lives, so that the kernel's table of sockets names a path that
-/// works.
+/// A long path goes through its open folder, as in Open vSwitch (`make_sockaddr_un`).
 #[derive(Debug)]
 pub(crate) struct SocketAddress {
     address: SocketAddrUnix,
     /// The folder that the address goes through.
-    _folder: Option<OwnedFd>,
+    folder: Option<OwnedFd>,
 }
 
 impl SocketAddress {
@@ -31,7 +29,7 @@ impl SocketAddress {
         if path.as_os_str().len() < PATH_BYTES_MAX {
             return Ok(SocketAddress {
                 address: SocketAddrUnix::new(path)?,
-                _folder: None,
+                folder: None,
             });
         }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -40,13 +38,19 @@ impl SocketAddress {
         let short = short.join(path.file_name().unwrap_or_default());
         Ok(SocketAddress {
             address: SocketAddrUnix::new(&short)?,
-            _folder: Some(folder),
+            folder: Some(folder),
         })
     }
 
     /// The address as the kernel takes it.
     pub(crate) fn get(&self) -> &SocketAddrUnix {
         &self.address
+    }
+
+    /// The folder that the address goes through. While it is open, the address of a bound socket
+    /// in the kernel's table leads to it.
+    pub(crate) fn into_folder(self) -> Option<OwnedFd> {
+        self.folder
     }
 }
 

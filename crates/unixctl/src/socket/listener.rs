@@ -5,6 +5,7 @@
 //! are not kept apart; pidfiles are for that.
 
 use std::io::{Error, ErrorKind};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ pub(super) struct SocketFile {
     /// Device and inode.
     identity: (u64, u64),
     /// Keeps the folder open through which the socket is bound.
-    _address: SocketAddress,
+    _folder: Option<OwnedFd>,
 }
 
 impl SocketFile {
@@ -38,7 +39,7 @@ impl SocketFile {
             Ok(made) => Ok(SocketFile {
                 path: path.to_owned(),
                 identity: (made.dev(), made.ino()),
-                _address: address,
+                _folder: address.into_folder(),
             }),
             Err(error) => {
                 // The first error is the one to tell.
@@ -105,7 +106,7 @@ fn remove_left_behind(path: &Path, address: &SocketAddress) -> Result<(), Error>
 }
 
 /// A socket without an address that never waits.
-fn socket() -> Result<std::os::fd::OwnedFd, Error> {
+fn socket() -> Result<OwnedFd, Error> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     Ok(socket)
