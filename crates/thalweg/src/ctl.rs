@@ -4,9 +4,9 @@
 //! `ovs-appctl`. `list-commands` says which a switch has.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use serde_json::{Value, json};
 use thalweg_command::console::Console;
 use thalweg_command::failure::bad_input;
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     /// daemon of the pidfile
     #[arg(long, short, value_name = "PATH|PID")]
     target: Option<String>,
-    /// Seconds to wait for an answer; without it, as long as it takes
+    /// Seconds until the whole answer must be there; without it, as long as it takes
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u32>,
     /// The command, such as `list-commands`
@@ -39,20 +39,22 @@ pub(crate) struct Arguments {
 /// Has the switch carry out the command, and prints its answer.
 ///
 /// # Errors
-/// If there is no such switch, or it refuses the command.
+/// If there is no such switch, or it is late; if it refuses the command, which is bad input.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
+    let patience = arguments.timeout.filter(|seconds| *seconds > 0);
+    let patience = patience.map(|seconds| Duration::from_secs(seconds.into()));
+    // A time past the clock's end is as long as it takes.
+    let deadline = patience.and_then(|patience| Instant::now().checked_add(patience));
     let path = match &arguments.target {
         Some(target) => path_of(target)?,
         None => daemon_path()?,
     };
-    let patience = arguments.timeout.filter(|seconds| *seconds > 0);
-    let patience = patience.map(|seconds| Duration::from_secs(seconds.into()));
     let mut words = arguments.arguments.clone();
     let is_object = console.is_json() && arguments.command == STATISTICS;
     if is_object && words.is_empty() {
         words.push("--json".to_owned());
     }
-    let client = ControlClient::connect(&path, patience);
+    let client = ControlClient::connect(&path, deadline);
     let answer = client.and_then(|mut client| client.call(&arguments.command, &words));
     let answer = answer.map_err(|error| match error {
         ControlClientError::Refused(_) => bad_input(error),
@@ -73,7 +75,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
 fn path_of(target: &str) -> Result<PathBuf> {
     match target.parse::<u32>() {
         Ok(pid) => control_path(pid)
-            .map_err(|error| bad_input(format!("--target {pid}: no control socket ({error})"))),
+            .map_err(|error| anyhow!("--target {pid}: no control socket ({error})")),
         Err(_) => Ok(PathBuf::from(target)),
     }
 }
@@ -85,10 +87,10 @@ fn daemon_path() -> Result<PathBuf> {
     let pidfile = folder.join(format!("{DAEMON}.pid"));
     let pid = std::fs::read_to_string(&pidfile).map_err(|error| {
         let pidfile = pidfile.display();
-        bad_input(format!(
+        anyhow!(
             "name the switch by --target PATH or --target PID: no daemon has a pidfile \
              ({pidfile}: {error})"
-        ))
+        )
     })?;
     Ok(folder.join(format!("{DAEMON}.{}.ctl", pid.trim())))
 }

@@ -3,10 +3,14 @@
 use std::io::{Error, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use serde_json::{Value, json};
 use thalweg_ovsdb::jsonrpc::{RpcChannel, RpcConfig, RpcLimits, RpcMessage};
+
+use crate::address::SocketAddress;
 
 /// Bytes read at once.
 const READ_BYTES: usize = 1 << 16;
@@ -44,27 +48,26 @@ pub enum ControlClientError {
 pub struct ControlClient {
     stream: UnixStream,
     channel: RpcChannel,
+    /// When waiting ends.
+    deadline: Option<Instant>,
     last: u64,
 }
 
 impl ControlClient {
-    /// Connects to a process; every wait for it is at most `patience`, if given.
+    /// Connects to a process; all that is done with it ends at `deadline`, if given.
     ///
     /// # Errors
-    /// If no process listens at the path.
+    /// If no process listens at the path, or it is too busy to accept a client in time.
     pub fn connect(
         path: &Path,
-        patience: Option<Duration>,
+        deadline: Option<Instant>,
     ) -> Result<ControlClient, ControlClientError> {
-        let connect = || {
-            let stream = UnixStream::connect(path)?;
-            stream.set_read_timeout(patience)?;
-            stream.set_write_timeout(patience)?;
-            Ok(stream)
-        };
-        let stream = connect().map_err(|error| ControlClientError::Connect {
-            path: path.display().to_string(),
-            error,
+        let stream = stream_to(path, deadline).map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => ControlClientError::Late,
+            _ => ControlClientError::Connect {
+                path: path.display().to_string(),
+                error,
+            },
         })?;
         let config = RpcConfig {
             limits: RpcLimits {
@@ -79,6 +82,7 @@ impl ControlClient {
         Ok(ControlClient {
             stream,
             channel: RpcChannel::new(config, Duration::ZERO),
+            deadline,
             last: 0,
         })
     }
@@ -100,7 +104,13 @@ impl ControlClient {
             params: arguments.iter().map(|text| json!(text)).collect(),
         });
         while let Some(bytes) = self.channel.take_output() {
-            self.stream.write_all(&bytes).map_err(broken)?;
+            let mut rest = &bytes[..];
+            while !rest.is_empty() {
+                match self.wait(|stream| stream.write(rest))? {
+                    0 => return Err(broken(ErrorKind::WriteZero.into())),
+                    count => rest = &rest[count..],
+                }
+            }
         }
         let mut buffer = vec![0; READ_BYTES];
         loop {
@@ -119,11 +129,52 @@ impl ControlClient {
             if let Some(reason) = self.channel.end_reason() {
                 return Err(ControlClientError::Protocol(reason.to_string()));
             }
-            match self.stream.read(&mut buffer).map_err(broken)? {
+            match self.wait(|stream| stream.read(&mut buffer))? {
                 0 => return Err(broken(ErrorKind::UnexpectedEof.into())),
                 count => self.channel.receive(&buffer[..count], Duration::ZERO),
             }
         }
+    }
+
+    /// Has a call wait no longer than until the deadline.
+    fn wait<T>(
+        &mut self,
+        mut call: impl FnMut(&mut UnixStream) -> Result<T, Error>,
+    ) -> Result<T, ControlClientError> {
+        loop {
+            let patience = time_left(self.deadline).map_err(broken)?;
+            let set = self.stream.set_read_timeout(patience);
+            set.and_then(|()| self.stream.set_write_timeout(patience))
+                .map_err(broken)?;
+            match call(&mut self.stream) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                done => return done.map_err(broken),
+            }
+        }
+    }
+}
+
+/// Connects to a path until the deadline.
+fn stream_to(path: &Path, deadline: Option<Instant>) -> Result<UnixStream, Error> {
+    let address = SocketAddress::of(path)?;
+    let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+    loop {
+        // It bounds the wait for a place in the process's queue of clients.
+        set_socket_timeout(&socket, Timeout::Send, time_left(deadline)?)?;
+        match rustix::net::connect(&socket, address.get()) {
+            Err(rustix::io::Errno::INTR) => {}
+            done => return Ok(done.map(|()| UnixStream::from(socket))?),
+        }
+    }
+}
+
+/// The time until a deadline; an error if it is over.
+fn time_left(deadline: Option<Instant>) -> Result<Option<Duration>, Error> {
+    let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    match left {
+        Some(Duration::ZERO) => Err(ErrorKind::TimedOut.into()),
+        left => Ok(left),
     }
 }
 

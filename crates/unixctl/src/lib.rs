@@ -12,6 +12,7 @@
 //! The protocol is that of Open vSwitch 3.1 (`lib/unixctl.c`): JSON-RPC 1.0 with texts as
 //! parameters and as result.
 
+mod address;
 mod client;
 mod config;
 mod conversation;

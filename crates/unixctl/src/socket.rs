@@ -16,9 +16,9 @@
 //!
 //! The file's permissions are those of [`ControlConfig::mode`], less the process's mask.
 //!
-//! Where it departs from Open vSwitch: an answer may have a bound; a file that is no socket is
-//! not replaced; a socket that another daemon has put in its place is not removed at the end;
-//! commands that the thread answers itself are not in the log.
+//! Where it departs from Open vSwitch: an answer may have a bound; a file that is no socket, or at
+//! which a process listens, is not replaced; a socket that another daemon has put in its place is
+//! not removed at the end; commands that the thread answers itself are not in the log.
 
 mod listener;
 mod server;
@@ -52,9 +52,10 @@ pub struct ControlSocket(Option<Serving>);
 
 #[derive(Debug)]
 struct Serving {
-    /// Removes the socket's file.
-    file: SocketFile,
-    commands: Receiver<PendingCommand>,
+    /// Removes the socket's file; `None` at the end.
+    file: Option<SocketFile>,
+    /// `None` at the end, when commands are answered with an error as they come.
+    commands: Option<Receiver<PendingCommand>>,
     end: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -64,7 +65,7 @@ impl ControlSocket {
     ///
     /// # Errors
     ///
-    /// The socket or its thread cannot be made.
+    /// Another process listens at `path`, or the socket or its thread cannot be made.
     pub fn open(
         path: &Path,
         config: ControlConfig,
@@ -77,12 +78,12 @@ impl ControlSocket {
         let (end, ended) = watch::channel(false);
         let server = server::Server::new(config, commands, notes, sender, waker);
         let thread = std::thread::Builder::new().name("control".to_owned());
-        let thread = thread.spawn(move || server.run(listener, ended));
+        let thread = thread.spawn(move || server.run(listener, ended))?;
         Ok(ControlSocket(Some(Serving {
-            file,
-            commands: waiting,
+            file: Some(file),
+            commands: Some(waiting),
             end,
-            thread: Some(thread?),
+            thread: Some(thread),
         })))
     }
 
@@ -93,14 +94,16 @@ impl ControlSocket {
 
     /// Removes the socket's file: new clients find none, those that are connected are served on.
     pub fn close_door(&self) {
-        if let Some(serving) = &self.0 {
-            serving.file.remove();
+        let file = self.0.as_ref().and_then(|serving| serving.file.as_ref());
+        if let Some(file) = file {
+            file.remove();
         }
     }
 
     /// The next command that waits.
     pub fn next_command(&mut self) -> Option<PendingCommand> {
-        let command = self.0.as_ref()?.commands.try_recv().ok()?;
+        let commands = self.0.as_ref()?.commands.as_ref()?;
+        let command = commands.try_recv().ok()?;
         let note = ControlNote::Received(&command.request, &command.id);
         command.notes.note(note);
         Some(command)
@@ -109,13 +112,13 @@ impl ControlSocket {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // New clients find no socket from here on.
-        self.file.remove();
+        // New clients find no socket from here on. The thread still has the socket open, so
+        // that no other file can be taken for the socket's.
+        drop(self.file.take());
         self.end.send_replace(true);
-        // Invariant 3: those that wait are answered.
-        while let Ok(command) = self.commands.try_recv() {
-            drop(command);
-        }
+        // Invariant 3: those that wait are answered, and so are those that clients sent behind
+        // them, which the thread cannot queue from here on.
+        drop(self.commands.take());
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was printed; the daemon ends in any case.
             let _ = thread.join();

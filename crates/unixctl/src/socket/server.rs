@@ -158,7 +158,7 @@ impl Server {
                     answer_bytes_max: self.config.answer_bytes_max,
                     notes: self.notes.clone(),
                 };
-                // A main loop that has ended drops it, which answers it.
+                // If the queue has ended, the command is dropped here, which answers it.
                 let _ = self.queue.send(pending);
                 (self.waker)();
                 let reply = answered.await;

@@ -1,18 +1,28 @@
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
 
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{bind, connect, listen, socket_with};
 use tempfile::TempDir;
 
 use super::*;
-use crate::client::ControlClient;
+use crate::client::{ControlClient, ControlClientError};
 use crate::conversation::ControlCommand;
 
 /// A wait that ends in an error.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The end of that wait.
+fn in_time() -> Option<Instant> {
+    Some(Instant::now() + PATIENCE)
+}
 
 /// A control socket, and what its waker was called.
 struct Fixture {
@@ -198,6 +208,23 @@ fn at_the_end_answers_are_written_and_the_socket_is_gone() {
 }
 
 #[test]
+fn at_the_end_every_command_of_a_client_is_answered() {
+    let mut fixture = Fixture::new();
+    let mut client = fixture.client();
+    let request = r#"{"id":7,"method":"say","params":["a"]}"#;
+    let sent = client.0.get_mut().write_all(request.repeat(3).as_bytes());
+    sent.expect("it is read");
+    fixture.command().reply(Ok("A".to_owned()));
+    fixture.woken.recv_timeout(PATIENCE).expect("it is woken");
+    drop(fixture.socket);
+    assert_eq!(client.text(), "A\n");
+    for _ in 0..2 {
+        assert_eq!(client.reply().1, format!("{NO_ANSWER}\n"));
+    }
+    assert!(client.is_closed());
+}
+
+#[test]
 fn with_all_connections_taken_the_longest_silent_gives_way() {
     let mut fixture = Fixture::new();
     let mut clients: Vec<Client> = (0..ControlConfig::OPEN_VSWITCH.connections_max)
@@ -231,16 +258,84 @@ fn open(path: &Path) -> std::io::Result<ControlSocket> {
     ControlSocket::open(path, config, commands, Arc::new(Notes), Arc::new(|| ()))
 }
 
+/// A listening socket whose queue of clients is full.
+fn busy(path: &Path) -> (OwnedFd, Vec<OwnedFd>) {
+    let socket = || {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+        socket.expect("a socket")
+    };
+    let address = SocketAddrUnix::new(path).expect("it is short");
+    let listener = socket();
+    bind(&listener, &address).expect("it is bound");
+    listen(&listener, 0).expect("it listens");
+    let mut clients = Vec::new();
+    loop {
+        let client = socket();
+        match connect(&client, &address) {
+            Ok(()) => clients.push(client),
+            Err(error) => {
+                assert_eq!(error, Errno::AGAIN);
+                return (listener, clients);
+            }
+        }
+    }
+}
+
 #[test]
-fn another_socket_is_replaced_and_not_removed() {
+fn a_socket_at_which_a_process_listens_is_not_replaced() {
     let fixture = Fixture::new();
     let path = fixture.path();
-    let second = open(&path).expect("a socket may be replaced");
+    let full = fixture.folder.path().join("full");
+    let _busy = busy(&full);
+    let datagrams = fixture.folder.path().join("datagrams");
+    let _datagrams = UnixDatagram::bind(&datagrams).expect("it is bound");
+    for path in [&path, &full, &datagrams] {
+        let error = open(path).expect_err("another listens");
+        assert_eq!(error.to_string(), "another process listens there");
+        assert!(path.exists());
+    }
+    let mut client = fixture.client();
+    client.ask("version", None);
+    assert_eq!(client.text(), "version 1\n");
+}
+
+#[test]
+fn what_a_process_left_behind_is_replaced() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("ctl");
+    drop(UnixListener::bind(&path).expect("it is bound"));
+    let socket = open(&path).expect("no process listens there");
+    let mut client = Client::at(&path);
+    client.ask("version", None);
+    assert_eq!(client.text(), "2\n");
+    drop(socket);
+    assert!(!path.exists());
+}
+
+#[test]
+fn another_socket_in_its_place_is_not_removed() {
+    let fixture = Fixture::new();
+    let path = fixture.path();
+    fixture.socket.close_door();
+    assert!(!path.exists());
+    let second = open(&path).expect("there is none");
+    fixture.socket.close_door();
     drop(fixture.socket);
     let mut client = Client::at(&path);
     client.ask("version", None);
     assert_eq!(client.text(), "2\n");
     drop(second);
+    assert!(!path.exists());
+}
+
+#[test]
+fn the_file_goes_if_the_socket_is_not_served() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("ctl");
+    let bound = listener::listen(&path, 0o600).expect("it listens");
+    assert!(path.exists());
+    drop(bound);
     assert!(!path.exists());
 }
 
@@ -264,14 +359,27 @@ fn what_keeps_it_from_listening_is_said() {
 fn a_path_may_be_longer_than_a_sockets_address() {
     let name = format!("{}/{}/ctl", "a".repeat(100), "b".repeat(100));
     let fixture = Fixture::at(&name, ControlConfig::OPEN_VSWITCH);
-    let folder = std::fs::File::open(fixture.folder.path().join(&name).parent().unwrap());
-    let folder = folder.expect("it is there");
-    let fd = std::os::fd::AsRawFd::as_raw_fd(&folder);
-    let mut client = Client::at(Path::new(&format!("/proc/self/fd/{fd}/ctl")));
-    client.ask("version", None);
-    assert_eq!(client.text(), "version 1\n");
     let path = fixture.folder.path().join(&name);
+    assert!(path.as_os_str().len() > 108);
+    let version = |path: &Path| {
+        let client = ControlClient::connect(path, in_time());
+        let said = client.expect("it is served").call("version", &[]);
+        said.expect("it is answered")
+    };
+    assert_eq!(version(&path), "version 1\n");
+    let again = open(&path).expect_err("it listens there");
+    assert_eq!(again.to_string(), "another process listens there");
     drop(fixture.socket);
+    assert!(!path.exists());
+    // What a process left behind is replaced there too.
+    let folder = std::fs::File::open(path.parent().expect("it has one")).expect("it is there");
+    let short = format!(
+        "/proc/self/fd/{}/ctl",
+        std::os::fd::AsRawFd::as_raw_fd(&folder)
+    );
+    drop(UnixListener::bind(short).expect("it is bound"));
+    assert!(path.exists());
+    drop(open(&path).expect("no process listens there"));
     assert!(!path.exists());
 }
 
@@ -306,7 +414,7 @@ fn the_client_gets_results_refusals_and_ends() {
     let fixture = Fixture::new();
     let path = fixture.path();
     let asking = std::thread::spawn(move || {
-        let client = ControlClient::connect(&path, Some(PATIENCE));
+        let client = ControlClient::connect(&path, in_time());
         let mut client = client.expect("it is served");
         let said = client.call("version", &[]).expect("it is answered");
         let asked = ["a".to_owned()];
@@ -333,4 +441,36 @@ fn the_client_gets_results_refusals_and_ends() {
     let gone = ControlClient::connect(&fixture.folder.path().join("none"), None);
     let gone = gone.expect_err("nobody listens").to_string();
     assert!(gone.contains("is the switch running"), "{gone}");
+}
+
+#[test]
+fn the_client_waits_until_its_deadline_and_no_longer() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let soon = || Some(Instant::now() + Duration::from_millis(50));
+    // A process that accepts no client.
+    let full = folder.path().join("full");
+    let _busy = busy(&full);
+    let late = ControlClient::connect(&full, soon()).expect_err("it is busy");
+    assert!(matches!(late, ControlClientError::Late), "{late}");
+    let over = ControlClient::connect(&full, Some(Instant::now())).expect_err("it is over");
+    assert!(matches!(over, ControlClientError::Late), "{over}");
+    // One that sends a blank after the other, and never an answer.
+    let path = folder.path().join("dribbles");
+    let listener = UnixListener::bind(&path).expect("it listens");
+    let dribbling = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        while stream.write_all(b" ").is_ok() {}
+    });
+    let mut client = ControlClient::connect(&path, soon()).expect("it is served");
+    let late = client.call("version", &[]).expect_err("it never answers");
+    assert!(matches!(late, ControlClientError::Late), "{late}");
+    drop(client);
+    dribbling.join().expect("it ends with its client");
+    // One that takes nothing.
+    let path = folder.path().join("takes nothing");
+    let _listener = UnixListener::bind(&path).expect("it listens");
+    let mut client = ControlClient::connect(&path, soon()).expect("it has room");
+    let much = ["x".repeat(8 << 20)];
+    let late = client.call("say", &much).expect_err("it takes nothing");
+    assert!(matches!(late, ControlClientError::Late), "{late}");
 }
