@@ -26,36 +26,42 @@ const MEANINGS: [&str; 5] = [
 /// Looks at the caches now and then.
 pub(super) struct Pressure {
     next: Instant,
+    /// When the counts were last read: the log may not want them for a long time.
+    seen: Instant,
     last: Counts,
 }
 
 impl Pressure {
     /// Begins to look.
     pub(super) fn new() -> Pressure {
+        let now = Instant::now();
         Pressure {
-            next: Instant::now() + INTERVAL,
+            next: now + INTERVAL,
+            seen: now,
             last: Counts::default(),
         }
     }
 
     /// Logs what has grown since the last look, if it is time and the log wants it.
     pub(super) fn look(&mut self, switch: &mut Switch) {
-        if Instant::now() < self.next || !tracing::enabled!(target: CACHES, tracing::Level::WARN) {
+        let now = Instant::now();
+        if now < self.next || !tracing::enabled!(target: CACHES, tracing::Level::WARN) {
             return;
         }
-        self.next = Instant::now() + INTERVAL;
-        for line in self.news(counts_of(&switch.totals())) {
+        self.next = now + INTERVAL;
+        for line in self.news(now, counts_of(&switch.totals())) {
             warn!(target: CACHES, "{line}");
         }
     }
 
-    /// A line for each count that has grown.
-    fn news(&mut self, now: Counts) -> Vec<String> {
-        let before = std::mem::replace(&mut self.last, now);
-        let grown = now.iter().zip(before).zip(MEANINGS);
+    /// A line for each count that has grown since the last look.
+    fn news(&mut self, now: Instant, counts: Counts) -> Vec<String> {
+        let since = now.saturating_duration_since(std::mem::replace(&mut self.seen, now));
+        let before = std::mem::replace(&mut self.last, counts);
+        let grown = counts.iter().zip(before).zip(MEANINGS);
         let grown = grown.map(|((now, before), meaning)| (now.saturating_sub(before), meaning));
         let grown = grown.filter(|(count, _)| *count > 0);
-        let seconds = INTERVAL.as_secs();
+        let seconds = since.as_secs();
         let line = |(count, meaning)| format!("in {seconds} s {count} {meaning}");
         grown.map(line).collect()
     }
@@ -79,11 +85,16 @@ mod tests {
     #[test]
     fn only_what_has_grown_is_said() {
         let mut pressure = Pressure::new();
-        let lines = pressure.news([3, 0, 0, 0, 1]);
+        let start = pressure.seen;
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let lines = pressure.news(after(10), [3, 0, 0, 0, 1]);
         assert_eq!(lines.len(), 2);
         assert!(lines[0].starts_with("in 10 s 3 entries were evicted for lack of room"));
-        assert_eq!(pressure.news([3, 0, 0, 0, 1]), [] as [&str; 0]);
-        let lines = pressure.news([5, 0, 7, 0, 1]);
+        assert_eq!(pressure.news(after(20), [3, 0, 0, 0, 1]), [] as [&str; 0]);
+        let lines = pressure.news(after(30), [5, 0, 7, 0, 1]);
         assert!(lines[0].starts_with("in 10 s 2 entries") && lines[1].contains(" 7 packets"));
+        // The log did not want the counts for an hour.
+        let lines = pressure.news(after(3630), [9, 0, 7, 0, 1]);
+        assert!(lines[0].starts_with("in 3600 s 4 entries"));
     }
 }

@@ -45,8 +45,10 @@ pub struct FlowSelection {
     /// The name of the datapath, with or without its type.
     datapath: Option<String>,
     filter: Option<Match>,
-    /// Whether flows of this datapath's kind are asked for at all.
-    is_empty: bool,
+    /// Whether the types that were asked for have no flows.
+    lacks_type: bool,
+    /// Whether the core that was asked for has no flows.
+    lacks_core: bool,
 }
 
 impl FlowSelection {
@@ -62,19 +64,19 @@ impl FlowSelection {
                 self.filter = Some(filter.map_err(wrong)?);
             }
             Some(("type", kinds)) => {
-                self.is_empty = true;
+                self.lacks_type = true;
                 for kind in kinds.split(',') {
                     let found = KINDS.iter().find(|(name, _)| *name == kind);
                     let (_, has_flows) = found.ok_or_else(|| {
                         format!("{kind}: there is no such type of flows; leave it out")
                     })?;
-                    self.is_empty &= !has_flows;
+                    self.lacks_type &= !has_flows;
                 }
             }
             Some(("pmd", core)) => {
                 let core: i32 = core.parse().map_err(|_| "pmd= takes a number")?;
                 // All flows are of the main thread, which has this number.
-                self.is_empty = core != -1;
+                self.lacks_core = core != -1;
             }
             _ if datapaths.iter().any(|known| is_named(known, argument)) => {
                 self.datapath = Some(argument.to_owned());
@@ -84,9 +86,14 @@ impl FlowSelection {
         Ok(())
     }
 
+    /// Whether no flow is shown: a type and a core must both have flows.
+    fn is_empty(&self) -> bool {
+        self.lacks_type || self.lacks_core
+    }
+
     /// Whether all flows are shown.
     pub fn takes_all(&self) -> bool {
-        self.datapath.is_none() && self.filter.is_none() && !self.is_empty
+        self.datapath.is_none() && self.filter.is_none() && !self.is_empty()
     }
 
     /// Whether a flow is shown; `datapath` is the one that it is in.
@@ -98,7 +105,7 @@ impl FlowSelection {
     ) -> bool {
         let is_of = |name: &String| datapath.is_some_and(|known| is_named(known, name));
         let is_met = |filter: &Match| meets(filter, names, shown);
-        !self.is_empty
+        !self.is_empty()
             && self.datapath.as_ref().is_none_or(is_of)
             && self.filter.as_ref().is_none_or(is_met)
     }
@@ -155,5 +162,31 @@ pub(crate) fn datapath_line(shown: &ShownFlow, style: FlowStyle) -> String {
     match style.is_verbose {
         false => shown.line(""),
         true => format!("{}, {}", shown.identifier_text(), shown.line(", dp:ovs")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selection(arguments: &[&str]) -> FlowSelection {
+        let mut selection = FlowSelection::default();
+        for argument in arguments {
+            selection.take(argument, &[]).expect("it is a selection");
+        }
+        selection
+    }
+
+    #[test]
+    fn a_type_and_a_core_must_both_have_flows() {
+        for (kind, has_type) in [("type=ovs", true), ("type=tc", false)] {
+            for (core, has_core) in [("pmd=-1", true), ("pmd=3", false)] {
+                let has_both = has_type && has_core;
+                assert_eq!(selection(&[kind, core]).takes_all(), has_both);
+                assert_eq!(selection(&[core, kind]).takes_all(), has_both);
+            }
+        }
+        assert!(selection(&[]).takes_all());
+        assert!(selection(&["type=tc,ovs"]).takes_all());
     }
 }
