@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -35,8 +36,11 @@ fn start_server(folder: &Path) -> Child {
     let mut server = command(folder, "ovsdb-server");
     server.args(["--remote=punix:db.sock", "conf.db", "-vconsole:off"]);
     let server = server.spawn().expect("ovsdb-server is installed");
-    while !socket.exists() {
-        std::thread::yield_now();
+    // The file is there before the server listens.
+    let start = Instant::now();
+    while UnixStream::connect(&socket).is_err() {
+        assert!(start.elapsed() < CLOSING, "ovsdb-server does not listen");
+        std::thread::sleep(Duration::from_millis(1));
     }
     server
 }
@@ -790,7 +794,7 @@ const CHURN_ROUNDS: usize = 240;
 const CHURN_SECONDS: &str = "THALWEG_CHURN_SECONDS";
 /// Least growth of memory that counts: what an allocator may keep.
 const CHURN_SLACK: u64 = 4 << 20;
-/// For how long connections of commands may take to end.
+/// For how long servers may take to listen, and connections of commands to end.
 const CLOSING: Duration = Duration::from_secs(10);
 
 /// What a daemon has of what it must give back.
