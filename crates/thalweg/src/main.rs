@@ -62,7 +62,7 @@ enum Command {
     Run(run::Arguments),
     /// Ask a running switch, or change it
     ///
-    /// The switch is `thalweg run` with the section [control], or the daemon in ovs-vswitchd's
+    /// The switch is `thalweg run` with a section `control`, or the daemon in ovs-vswitchd's
     /// place. The command `list-commands` lists what it can be asked.
     Ctl(ctl::Arguments),
     /// Run in ovs-vswitchd's place: configured by OVSDB, driven by Open vSwitch's tools
