@@ -6,28 +6,16 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use expect_test::{Expect, expect};
+mod loaded;
+
+use loaded::pipeline;
 use thalweg_packet::wire::{
     IpProtocol, MacAddress, NeighborMessage, NeighborRepr, PacketBuilder, TcpFlags,
 };
 use thalweg_packet::{Headers, Instant, Packet, PacketPool, PortId, Receipt};
-use thalweg_pipeline::text::{MegaflowStyle, parse_rules, print_effects, print_megaflow};
-use thalweg_pipeline::{Change, Config, Operation, Outbox, Pipeline, PortState};
+use thalweg_pipeline::text::{MegaflowStyle, print_effects, print_megaflow};
+use thalweg_pipeline::{Outbox, Pipeline};
 use thalweg_pipeline::{Translation, forward, translate};
-
-fn pipeline(rules: &str) -> Pipeline {
-    let mut pipeline = Pipeline::new(Config::default());
-    let state = PortState {
-        is_up: true,
-        floods: true,
-        peer: None,
-    };
-    let ports = (1..=4).map(|port| Operation::SetPort(PortId(port), state));
-    let rules = parse_rules("rules", rules).expect("the test's rules are right");
-    let operations = ports.chain(rules.into_change().operations).collect();
-    let applied = pipeline.apply(&Change { operations }, Instant::ZERO);
-    applied.expect("the test's rules can be loaded");
-    pipeline
-}
 
 /// Translates a packet that comes in by port 1.
 fn walk(pipeline: &Pipeline, packet: &[u8]) -> (Vec<u64>, Translation) {

@@ -2,13 +2,14 @@
 //!
 //! Every frame that leaves is read by a parser of others, which also computes its checksums.
 
+mod loaded;
+
 use std::net::{IpAddr, SocketAddr};
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice, UdpHeader};
 use thalweg_packet::wire::{MacAddress, PacketBuilder, TcpFlags};
-use thalweg_packet::{Instant, Packet, PacketPool, PortId};
-use thalweg_pipeline::text::parse_rules;
-use thalweg_pipeline::{Change, Config, Operation, Outbox, Pipeline, PortState, forward};
+use thalweg_packet::{Packet, PacketPool, PortId};
+use thalweg_pipeline::{Outbox, Pipeline, forward};
 
 const CLIENT: &str = "10.0.0.1:1000";
 const PUBLIC: &str = "192.0.2.100:1000";
@@ -153,18 +154,7 @@ struct Rig {
 
 impl Rig {
     fn new(protocol: &str, commit: &str) -> Rig {
-        let mut pipeline = Pipeline::new(Config::default());
-        let state = PortState {
-            is_up: true,
-            floods: true,
-            peer: None,
-        };
-        let ports = (1..=4).map(|port| Operation::SetPort(PortId(port), state));
-        let rules =
-            parse_rules("rules", &rules(protocol, commit)).expect("the test's rules are right");
-        let operations = ports.chain(rules.into_change().operations).collect();
-        let applied = pipeline.apply(&Change { operations }, Instant::ZERO);
-        applied.expect("the test's rules can be loaded");
+        let pipeline = loaded::pipeline(&rules(protocol, commit));
         let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
         outbox.grows = true;
         Rig { pipeline, outbox }

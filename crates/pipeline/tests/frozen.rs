@@ -1,22 +1,13 @@
 //! A walk resumed after another parse keeps its state.
 
+mod loaded;
+
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
-use thalweg_pipeline::text::parse_rules;
-use thalweg_pipeline::{Change, Config, Operation, Outbox, Pipeline, PortState, forward};
+use thalweg_pipeline::{Outbox, forward};
 
 /// The ports that an IPv4 packet from port 1 leaves by, in two passes.
 fn outputs(rules: &str) -> Vec<u32> {
-    let mut pipeline = Pipeline::new(Config::default());
-    let state = PortState {
-        is_up: true,
-        floods: true,
-        peer: None,
-    };
-    let ports = (1..=4).map(|port| Operation::SetPort(PortId(port), state));
-    let rules = parse_rules("rules", rules).expect("the test's rules are right");
-    let operations = ports.chain(rules.into_change().operations).collect();
-    let applied = pipeline.apply(&Change { operations }, Instant::ZERO);
-    applied.expect("the test's rules can be loaded");
+    let pipeline = loaded::pipeline(rules);
     let mut frame = vec![0; 34];
     frame[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
     frame[17] = 20;

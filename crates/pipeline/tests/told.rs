@@ -1,29 +1,14 @@
 //! What a controller is told of a packet: who sent it, why, and what the packet has besides its
 //! bytes. Expected answers are Open vSwitch 3.1's.
 
+mod loaded;
+
+use loaded::pipeline;
 use thalweg_packet::{FieldId, Instant, Packet, PacketPool, PortId, standard as f};
-use thalweg_pipeline::text::{parse_flow, parse_rules};
-use thalweg_pipeline::{
-    Author, Change, Config, Notice, Operation, Outbox, PacketInReason, Passes, Pipeline, PortState,
-    Sender, TableId,
-};
+use thalweg_pipeline::text::parse_flow;
+use thalweg_pipeline::{Author, Notice, Outbox, PacketInReason, Passes, Pipeline, Sender, TableId};
 
 use PacketInReason::{Action, ActionSet, Group, InvalidTtl, MissRule, NoMatch, PacketOut};
-
-fn pipeline(rules: &str) -> Pipeline {
-    let mut pipeline = Pipeline::new(Config::default());
-    let state = PortState {
-        is_up: true,
-        floods: true,
-        peer: None,
-    };
-    let ports = (1..=4).map(|port| Operation::SetPort(PortId(port), state));
-    let rules = parse_rules("rules", rules).expect("the test's rules are right");
-    let operations = ports.chain(rules.into_change().operations).collect();
-    let applied = pipeline.apply(&Change { operations }, Instant::ZERO);
-    applied.expect("the test's rules can be loaded");
-    pipeline
-}
 
 /// What is told of an IPv4 packet from port 1, with how many bytes of its 34.
 fn told_of(pipeline: &Pipeline, out: Option<&str>) -> Vec<(Notice, usize)> {

@@ -2,16 +2,16 @@
 
 mod frames;
 
+#[path = "../loaded/mod.rs"]
+mod loaded;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
 use thalweg_conntrack::{FamilyStatus, IpFamily};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
-use thalweg_pipeline::text::parse_rules;
-use thalweg_pipeline::{
-    Change, Config, Connections, Operation, Outbox, Pipeline, PortState, forward,
-};
+use thalweg_pipeline::{Connections, Outbox, Pipeline, forward};
 
 use self::frames::{datagram, segment, split};
 
@@ -26,17 +26,7 @@ struct Rig {
 
 impl Rig {
     fn new(rules: &str) -> Rig {
-        let mut pipeline = Pipeline::new(Config::default());
-        let state = PortState {
-            is_up: true,
-            floods: true,
-            peer: None,
-        };
-        let ports = (1..=4).map(|port| Operation::SetPort(PortId(port), state));
-        let rules = parse_rules("rules", rules).expect("the test's rules are right");
-        let operations = ports.chain(rules.into_change().operations).collect();
-        let applied = pipeline.apply(&Change { operations }, Instant::ZERO);
-        applied.expect("the test's rules can be loaded");
+        let pipeline = loaded::pipeline(rules);
         let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
         outbox.grows = true;
         for family in [IpFamily::V4, IpFamily::V6] {
