@@ -27,6 +27,8 @@ from workloads import _checksum
 
 OURS = (pathlib.Path(__file__).resolve().parents[2]
         / "target" / "release" / "examples" / "ovs_vswitchd")
+MISSING = {"thalweg": "build it, or give --program",
+           "openvswitch": "install openvswitch-switch, or give --switch thalweg"}
 # Ports that frames come in by: of each, Open vSwitch takes one frame each time that it looks.
 SOURCES = 64
 SINK = SOURCES + 1
@@ -199,7 +201,10 @@ def main():
     try:
         for _ in range(options.samples):
             for switch in options.switch:
-                daemon = options.program if switch == "thalweg" else shutil.which("ovs-vswitchd")
+                asked = options.program if switch == "thalweg" else "ovs-vswitchd"
+                daemon = shutil.which(asked)
+                if daemon is None:
+                    raise PeerError(f"{asked} is not there; {MISSING[switch]}")
                 rows, versions[switch] = measure(daemon, options)
                 for what, (unit, value) in rows.items():
                     samples.setdefault((what, unit), {}).setdefault(switch, []).append(value)
