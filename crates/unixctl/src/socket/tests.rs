@@ -439,7 +439,7 @@ fn the_client_gets_results_refusals_and_ends() {
     assert!(unknown.contains("not a valid command"), "{unknown}");
     assert_eq!(cut, NO_ANSWER);
     let gone = ControlClient::connect(&fixture.folder.path().join("none"), None);
-    let gone = gone.expect_err("nobody listens").to_string();
+    let gone = gone.expect_err("no process listens").to_string();
     assert!(gone.contains("is the switch running"), "{gone}");
 }
 
