@@ -34,6 +34,7 @@ use std::io::{Error, ErrorKind, Read};
 use std::net::SocketAddr;
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Deserialize;
 use thalweg_datapath::{
@@ -162,6 +163,7 @@ struct MegaflowSection {
     #[serde(default, deserialize_with = "crate::value::bytes")]
     bytes: Option<Spanned<Number>>,
     masks: Option<Spanned<Number>>,
+    max_idle_ms: Option<Spanned<Number>>,
     classifier: Option<Spanned<String>>,
 }
 
@@ -396,6 +398,12 @@ impl Source<'_> {
         self.set(&mut megaflow.entries, "entries", &said.entries, ENTRIES)?;
         self.set(&mut megaflow.bytes, "bytes", &said.bytes, BYTES)?;
         self.set(&mut megaflow.masks, "masks", &said.masks, POSITIVE)?;
+        if said.max_idle_ms.is_some() {
+            let mut milliseconds = 0;
+            self.set(&mut milliseconds, "max_idle_ms", &said.max_idle_ms, COUNT)?;
+            let max_idle = Duration::from_millis(milliseconds as u64);
+            megaflow.max_idle = Some(max_idle).filter(|limit| !limit.is_zero());
+        }
         let (pipeline, said) = (&mut config.pipeline, &file.limits);
         self.set(&mut pipeline.rules, "rules", &said.rules, RULES)?;
         self.set(&mut pipeline.groups, "groups", &said.groups, COUNT)?;

@@ -285,6 +285,14 @@ fn cache_keys(rows: &mut Vec<KeyReference>) {
         megaflow.masks.to_string(),
         "Masks, each with a table to search. Beyond them, rare masks give way.",
     );
+    let max_idle = megaflow.max_idle.map_or(0, |limit| limit.as_millis());
+    key(
+        "max_idle_ms",
+        range(COUNT),
+        max_idle.to_string(),
+        "An entry that no packet has used for this time is evicted; 0 to keep entries while there \
+         is room.",
+    );
     key(
         "classifier",
         names(MegaflowClassifier::ALL.map(MegaflowClassifier::name)),

@@ -93,6 +93,8 @@ fn switch_keys(next: &SwitchConfig, running: &SwitchConfig) -> Vec<Key> {
     keys.push((section, "entries", mega.entries != former.entries));
     keys.push((section, "bytes", mega.bytes != former.bytes));
     keys.push((section, "masks", mega.masks != former.masks));
+    let has_other_idle = mega.max_idle != former.max_idle;
+    keys.push((section, "max_idle_ms", has_other_idle));
     let classifier = mega.classifier != former.classifier;
     keys.push((section, "classifier", classifier));
     keys

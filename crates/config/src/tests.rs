@@ -28,6 +28,7 @@ admit_one_in = 1
 entries = 5000
 bytes = 1000000
 masks = 64
+max_idle_ms = 2500
 classifier = "bloom"
 [limits]
 rules = 10
@@ -164,6 +165,9 @@ fn everything_can_be_said() {
         (megaflow.entries, megaflow.bytes, megaflow.masks),
         (5000, 1_000_000, 64)
     );
+    assert_eq!(megaflow.max_idle, Some(Duration::from_millis(2500)));
+    let kept = parse(&format!("cache.megaflow.max_idle_ms = 0\n{PORT}")).unwrap();
+    assert_eq!(kept.switch.datapath.megaflow.max_idle, None);
     assert_eq!((pipeline.seed, pipeline.index_seed), (7, 7));
     let [first, second, third] = &config.ports[..] else {
         panic!("three ports");

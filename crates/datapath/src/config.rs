@@ -1,5 +1,7 @@
 //! Limits of a datapath, fixed when it is created.
 
+use std::time::Duration;
+
 use thalweg_classifier::RULES_MAX;
 
 use crate::maintainer_kind::MaintainerKind;
@@ -29,6 +31,9 @@ pub struct MegaflowConfig {
     pub is_exact: bool,
     /// Bytes kept of the packet for which an entry was made, for reports.
     pub sample_bytes: usize,
+    /// How long an entry may go without a packet, for owners that call
+    /// [`crate::Datapath::evict_idle`]; `None` for as long as there is room.
+    pub max_idle: Option<Duration>,
 }
 
 /// How the wildcard cache finds a packet's entry.
@@ -106,6 +111,9 @@ const MASK_GROWTH: u32 = 8;
 /// Repairing fewer takes no longer than waking another thread. Low in a model check, so that
 /// walks are requested.
 const REQUESTS_FROM: usize = if cfg!(thalweg_model) { 1 } else { 16 };
+
+/// Open vSwitch's `max-idle`.
+const MAX_IDLE: Duration = Duration::from_secs(10);
 
 /// How packets that miss the exact-match cache are answered.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -196,6 +204,7 @@ impl Default for Config {
                 classifier: MegaflowClassifier::Auto,
                 is_exact: false,
                 sample_bytes: 0,
+                max_idle: Some(MAX_IDLE),
             },
             maintainer: MaintainerKind::Incremental,
             slice: 8,

@@ -595,6 +595,19 @@ impl<const W: usize> Core<W> {
         }
     }
 
+    /// Evicts those of `count` entries, starting at number `from`, that no packet has used since
+    /// `since`; returns where to continue.
+    pub(crate) fn evict_idle(&mut self, from: u32, count: u32, since: Instant) -> Option<u32> {
+        let numbers = self.entries.numbers();
+        let end = from.saturating_add(count).min(numbers);
+        for id in (from..end).map(EntryId) {
+            if self.entries.is_there(id) && self.entries.get(id).used_at < since {
+                self.evict(id, EvictReason::Idle);
+            }
+        }
+        (end < numbers).then_some(end)
+    }
+
     /// Bytes of entries and their index, as the limit counts them.
     pub(crate) fn used_bytes(&self) -> usize {
         // A slot of a half-full sub-table takes 16 bytes.

@@ -133,6 +133,11 @@ impl Datapath {
         })
     }
 
+    /// The limits of the caches.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// The version whose answers the caches hold.
     pub fn version(&self) -> Version {
         with_core!(&self.core, core => core.version)
@@ -329,6 +334,12 @@ impl Datapath {
         let entries = entries.min(MEGAFLOWS_MAX);
         self.config.megaflow.entries = entries;
         with_core!(&mut self.core, core => core.config.megaflow.entries = entries);
+    }
+
+    /// Evicts those of `count` entries, starting at number `from`, that no packet has used since
+    /// `since`; returns where to continue. What they counted is in the next gathered counts.
+    pub fn evict_idle(&mut self, from: u32, count: u32, since: Instant) -> Option<u32> {
+        with_core!(&mut self.core, core => core.evict_idle(from, count, since))
     }
 
     /// Takes all that entries have counted since the last call, to be settled with the

@@ -9,6 +9,10 @@ use crate::outcome::Outcome;
 pub enum EvictReason {
     /// Its room was needed, and it had not been used since the second-chance hand last passed.
     Capacity,
+    /// No packet had used it for [`MegaflowConfig::max_idle`].
+    ///
+    /// [`MegaflowConfig::max_idle`]: crate::MegaflowConfig::max_idle
+    Idle,
     /// A change of the rules changed its packets' answers, or its region.
     Changed,
     /// A change made it equal to another entry.
@@ -23,8 +27,9 @@ pub enum EvictReason {
 
 impl EvictReason {
     /// All reasons.
-    pub const ALL: [EvictReason; 6] = [
+    pub const ALL: [EvictReason; 7] = [
         EvictReason::Capacity,
+        EvictReason::Idle,
         EvictReason::Changed,
         EvictReason::Duplicate,
         EvictReason::OldContinuation,
@@ -36,6 +41,7 @@ impl EvictReason {
     pub fn name(self) -> &'static str {
         match self {
             EvictReason::Capacity => "capacity",
+            EvictReason::Idle => "idle",
             EvictReason::Changed => "changed",
             EvictReason::Duplicate => "duplicate",
             EvictReason::OldContinuation => "old_continuation",

@@ -35,6 +35,12 @@ impl Instant {
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
+
+    /// The instant that much earlier; `None` before the start.
+    pub fn checked_sub(self, duration: Duration) -> Option<Instant> {
+        let nanos = u64::try_from(duration.as_nanos()).ok()?;
+        self.0.checked_sub(nanos).map(Instant)
+    }
 }
 
 impl Add<Duration> for Instant {

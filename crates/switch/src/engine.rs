@@ -600,6 +600,12 @@ impl Engine {
         self.settle_ledger(ledger);
     }
 
+    /// Evicts those of `count` entries, starting at number `from`, that no packet has used since
+    /// `since`; returns where to continue. A running [`crate::Switch`] does so by itself.
+    pub fn evict_idle(&mut self, from: u32, count: u32, since: Instant) -> Option<u32> {
+        self.datapath.evict_idle(from, count, since)
+    }
+
     /// Brings the counters of these rules up to date; reads only entries that met one of them.
     pub fn settle_rules(&mut self, rules: &[RuleId]) {
         self.finish();

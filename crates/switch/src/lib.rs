@@ -16,6 +16,7 @@ mod control;
 mod doorbell;
 mod engine;
 mod exchange;
+mod idle;
 mod learning;
 mod long_work;
 mod megaflows;

@@ -8,6 +8,7 @@
 //! later.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use thalweg_datapath::{
     BuiltIndex, CacheChoice, CacheOwner, EntryView, Findings, HandFlows, IndexJob, Ledger,
@@ -68,6 +69,8 @@ pub(crate) enum CacheSetting {
     Exact(bool),
     /// The most entries of the wildcard cache.
     Limit(usize),
+    /// How long an entry of the wildcard cache may go without a packet.
+    Idle(Option<Duration>),
     /// Which upcalls are reported.
     Watch(WatchedUpcalls),
 }

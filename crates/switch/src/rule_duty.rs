@@ -30,6 +30,7 @@ use thalweg_pipeline::{Connections, Delta, LearnedCounts, Outbox, Pipeline};
 use crate::clock::Clock;
 use crate::doorbell::Doorbell;
 use crate::exchange::Exchange;
+use crate::idle::IdleSweep;
 use crate::message::{Answer, CacheSetting, Command, News, PacketIn, Report, Settled};
 use crate::ports::{Ports, Routes};
 use crate::recent::{Recent, RecentRules};
@@ -99,6 +100,7 @@ pub(crate) struct RuleDuty {
     moving: Option<Arc<Delta>>,
     /// Where gathering for a requested report continues.
     reporting: Option<u32>,
+    idle: IdleSweep,
     /// Whether upcalls are reported.
     is_watched: bool,
     /// Upcalls whose reports had no room.
@@ -115,7 +117,9 @@ impl RuleDuty {
         outbox: Outbox,
     ) -> RuleDuty {
         let leaving = shared.exchanges.iter().map(|_| Vec::new()).collect();
+        let max_idle = datapath.config().megaflow.max_idle;
         RuleDuty {
+            idle: IdleSweep::new(max_idle),
             number,
             shared,
             channels,
@@ -178,6 +182,17 @@ impl RuleDuty {
         }
         if has_worked {
             self.note_pause(start);
+        }
+        has_worked
+    }
+
+    /// Looks for entries that no packet uses any more; returns whether it did.
+    fn evict_idle(&mut self) -> bool {
+        let real = self.shared.clock.real_now();
+        let shown = self.shared.clock.shown_at(real);
+        let has_worked = self.idle.step(&mut self.datapath, real, shown);
+        if has_worked {
+            self.note_pause(real);
         }
         has_worked
     }
@@ -456,6 +471,7 @@ impl RuleDuty {
                 answer = Answer::Counted(self.datapath.set_exact(is_exact, &pipeline));
             }
             CacheSetting::Limit(entries) => self.datapath.limit_megaflows(entries),
+            CacheSetting::Idle(max_idle) => self.idle.set(max_idle),
             CacheSetting::Watch(watched) => {
                 self.datapath.watch_upcalls(watched);
                 self.is_watched = watched != WatchedUpcalls::None;
@@ -606,7 +622,8 @@ impl Duty for RuleDuty {
             self.take_slices(ports);
         }
         let is_tending = self.tend_caches(ports);
-        is_busy || is_tending
+        let is_looking = self.evict_idle();
+        is_busy || is_tending || is_looking
     }
 
     fn forward(&mut self, _: usize, burst: &mut Vec<Packet>, ports: &mut Ports, now: Instant) {

@@ -3,6 +3,8 @@
 //! 1. Reports that are not taken do not grow without bound: those beyond [`REPORTS_MAX`] are
 //!    counted and dropped.
 
+use std::time::Duration;
+
 use thalweg_datapath::{UpcallReport, WatchedUpcalls};
 
 use crate::message::{Answer, CacheSetting, Command};
@@ -21,6 +23,8 @@ pub(crate) struct Upcalls {
     are_exact: bool,
     /// The most entries of each worker's wildcard cache.
     limit: usize,
+    /// How long an entry may go without a packet.
+    max_idle: Option<Duration>,
 }
 
 impl Upcalls {
@@ -32,6 +36,7 @@ impl Upcalls {
             watched: WatchedUpcalls::None,
             are_exact: config.megaflow.is_exact,
             limit: config.megaflow.entries,
+            max_idle: config.megaflow.max_idle,
         }
     }
 
@@ -71,6 +76,16 @@ impl Switch {
     /// The most entries of each worker's wildcard cache.
     pub fn megaflow_limit(&self) -> usize {
         self.upcalls.limit
+    }
+
+    /// Sets how long an entry of the wildcard caches may go without a packet; `None` for as long
+    /// as there is room.
+    pub fn set_max_idle(&mut self, max_idle: Option<Duration>) {
+        if self.upcalls.max_idle != max_idle {
+            self.upcalls.max_idle = max_idle;
+            self.settle();
+            self.ask(|| Command::Set(CacheSetting::Idle(max_idle)));
+        }
     }
 
     /// Sets whether entries of the wildcard caches compare whole keys instead of what their

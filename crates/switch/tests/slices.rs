@@ -134,6 +134,51 @@ fn entries_that_come_and_go_while_a_change_is_prepared_are_repaired() {
     assert!(replaced > 100 * SEEDS, "only {replaced} made room");
 }
 
+/// Idle entries leave at any time while a change is followed: answers stay right, and nothing
+/// that they counted is lost.
+#[test]
+fn entries_without_packets_leave_while_a_change_is_followed() {
+    let mut evicted = 0;
+    for seed in 0..SEEDS / 4 {
+        let kind = [MaintainerKind::Incremental, MaintainerKind::Barrier][seed as usize % 2];
+        let [mut leaving, mut staying] = [(); 2].map(|()| bench(kind, seed / 2, 1));
+        forward_to_both(&mut leaving, &mut staying, 150);
+        let mut from = 0;
+        for round in 0..8 {
+            let change = bundle(&mut leaving);
+            let started = leaving.engine.start(&change, Instant::ZERO);
+            started.expect("generated changes are right");
+            let mut acknowledged = false;
+            loop {
+                let step = leaving.engine.step();
+                if !acknowledged && step != Step::Preparing {
+                    acknowledged = true;
+                    let applied = staying.engine.apply(&change, Instant::ZERO);
+                    applied.expect("generated changes are right");
+                }
+                if matches!(step, Step::Settled(_)) {
+                    break;
+                }
+                // All packets come at the start of time.
+                let next = leaving.engine.evict_idle(from, 5, Instant::from_nanos(1));
+                from = next.unwrap_or(0);
+                forward_to_both(&mut leaving, &mut staying, 3);
+            }
+            assert_eq!(stale(&leaving), 0, "{} seed {seed}", kind.name());
+            leaving.check(&format!("{} seed {seed}, change {round}", kind.name()));
+        }
+        leaving.engine.settle();
+        staying.engine.settle();
+        let context = format!("{} seed {seed}", kind.name());
+        assert_eq!(all_counted(&leaving), all_counted(&staying), "{context}");
+        let statistics = leaving.engine.datapath().statistics();
+        evicted += statistics.evictions(EvictReason::Idle);
+        let statistics = staying.engine.datapath().statistics();
+        assert_eq!(statistics.evictions(EvictReason::Idle), 0);
+    }
+    assert!(evicted > 2 * SEEDS, "only {evicted} were idle");
+}
+
 #[test]
 fn an_upcall_takes_the_place_of_an_entry_that_waits_for_its_repair() {
     let mut replaced = 0;

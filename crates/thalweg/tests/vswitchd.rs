@@ -891,7 +891,7 @@ fn ports_that_come_and_go_leave_nothing_behind() {
             let ports = std::mem::take(&mut present).into_iter();
             let gone: Vec<String> = ports.map(|port| format!("del-port p{port}")).collect();
             daemon.vsctl(&gone.join(" -- "));
-            // Entries of ports that are gone stay while there is room, which is no leak.
+            // Entries of ports that are gone stay until they have been idle for long enough.
             daemon.ok("ovs-appctl", "revalidator/purge");
             before.assert_again(&daemon);
         }

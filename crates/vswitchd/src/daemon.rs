@@ -85,6 +85,8 @@ pub(crate) struct Daemon {
     next_tending: std::time::Instant,
     /// When flows are dumped into the log next.
     next_dump: Instant,
+    /// What the database says of `flow-limit`.
+    flow_limit: Option<usize>,
     /// How often links had changed when they were written last.
     link_changes: u64,
     /// How the controllers of all bridges were when it was written last.
@@ -213,6 +215,7 @@ impl Daemon {
             next_statistics: Instant::ZERO,
             next_tending: std::time::Instant::now(),
             next_dump: Instant::ZERO,
+            flow_limit: None,
             link_changes: 0,
             controllers: Vec::new(),
             zones: ZonePolicies::default(),

@@ -84,6 +84,10 @@ fn written(config: &Configuration) -> Table {
         ("entries", number(datapath.megaflow.entries as u64)),
         ("bytes", number(datapath.megaflow.bytes as u64)),
         ("masks", number(datapath.megaflow.masks as u64)),
+        ("max_idle_ms", {
+            let max_idle = datapath.megaflow.max_idle;
+            number(max_idle.map_or(0, |limit| limit.as_millis() as u64))
+        }),
         ("classifier", datapath.megaflow.classifier.name().into()),
     ]);
     let limits = table([

@@ -237,6 +237,7 @@ fn start_switch(
         first_rules = read.into_change();
         config.datapath.megaflow.entries = 2 * traffic.flows.len();
         config.datapath.megaflow.bytes = usize::MAX;
+        config.datapath.megaflow.max_idle = None;
         source = Some(Watched {
             port: CyclePort::new(PortId(1), traffic.packets()),
             last: None,

@@ -214,6 +214,7 @@ fn start(pipeline: &Pipeline, wanted: &Wanted) -> Result<Switch> {
     config.datapath.megaflow.entries = 4 * wanted.entries;
     config.datapath.megaflow.bytes = usize::MAX;
     config.datapath.megaflow.masks = 1 << 20;
+    config.datapath.megaflow.max_idle = None;
     wanted.caches.set(&mut config.datapath);
     let switch = Switch::start_with(config, ports_of.collect(), &rules.into_change());
     switch.context("the generated pipeline")

@@ -15,6 +15,12 @@ use crate::vlog::{LogLevel, modules};
 /// Statistics are written at most this often.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 
+/// How long an entry of the caches may go without a packet, unless `max-idle` says otherwise.
+const MAX_IDLE: Duration = Duration::from_secs(10);
+
+/// Entries of each worker's cache, unless `flow-limit` says otherwise.
+const FLOW_LIMIT: usize = 200_000;
+
 impl Daemon {
     /// Makes the bridges what the database wants.
     pub(super) fn configure(&mut self) {
@@ -53,6 +59,7 @@ impl Daemon {
             self.interval = interval;
             self.next_statistics = self.switch.now();
         }
+        self.limit_caches();
         self.followed = self.wanted_configuration();
         if self.followed.is_none() {
             // An empty database asks for nothing, so nothing is awaited.
@@ -115,6 +122,21 @@ impl Daemon {
                 });
             }
             _ => self.must_report = true,
+        }
+    }
+
+    /// Sets what the database says of entries of the caches.
+    fn limit_caches(&mut self) {
+        let given = self.other_config("max-idle");
+        let max_idle = given.and_then(|text| text.parse().ok());
+        let max_idle = max_idle.map_or(MAX_IDLE, Duration::from_millis);
+        self.switch.set_max_idle(Some(max_idle));
+        let given = self.other_config("flow-limit");
+        let limit = given.and_then(|text| text.parse().ok());
+        if limit != self.flow_limit {
+            self.flow_limit = limit;
+            let limit = limit.filter(|limit| *limit > 0).unwrap_or(FLOW_LIMIT);
+            self.switch.set_megaflow_limit(limit);
         }
     }
 
