@@ -4,6 +4,7 @@ mod attack;
 mod behavior;
 mod classify;
 mod clock;
+mod conjunction;
 mod conntrack;
 mod end_to_end;
 mod forward;
@@ -14,6 +15,7 @@ mod picture;
 mod ports;
 mod private_switch;
 mod spread;
+mod tunnel;
 mod update;
 mod vector_filter;
 mod workers;
@@ -31,6 +33,8 @@ pub enum Command {
     Behavior(behavior::Arguments),
     /// The cost of a lookup, by classifier, set of rules and traffic
     Classify(classify::Arguments),
+    /// The cost of conjunctive matches: memory, a packet without a cache, a change of one clause
+    Conjunction(conjunction::Arguments),
     /// The cost of tracking connections: of a packet, of a connection, and of its end
     Conntrack(conntrack::Arguments),
     /// The cost of forwarding a packet, by what the caches have of it
@@ -42,6 +46,8 @@ pub enum Command {
     /// The time and memory that ports take in a switch that follows a database, with Open vSwitch
     /// beside it
     Ports(ports::Arguments),
+    /// The cost of putting a packet into a tunnel, and of taking it out
+    Tunnel(tunnel::Arguments),
     /// The time from a change of one rule to the last old answer, by maintainer and cache size
     Update(update::Arguments),
 }
@@ -54,11 +60,13 @@ pub fn execute(command: &Command, console: &Console) -> Result<()> {
     match command {
         Command::Behavior(arguments) => behavior::execute(arguments, console),
         Command::Classify(arguments) => classify::execute(arguments, console),
+        Command::Conjunction(arguments) => conjunction::execute(arguments, console),
         Command::Conntrack(arguments) => conntrack::execute(arguments, console),
         Command::Forward(arguments) => forward::execute(arguments, console),
         Command::Load(arguments) => load::execute(arguments, console),
         Command::Openflow(arguments) => openflow::execute(arguments, console),
         Command::Ports(arguments) => ports::execute(arguments, console),
+        Command::Tunnel(arguments) => tunnel::execute(arguments, console),
         Command::Update(arguments) => update::execute(arguments, console),
     }
 }

@@ -760,3 +760,81 @@ fn ports_have_rows_of_both_switches() {
         }
     }
 }
+
+/// What was measured of each subject, in the order of the rows.
+fn rows_of(report: &Value, keys: [&str; 3]) -> Vec<String> {
+    let rows = report["rows"].as_array().expect("rows").iter();
+    let words = rows.map(|row| {
+        keys.map(|key| match &row[key] {
+            Value::String(word) => word.clone(),
+            other => other.to_string(),
+        })
+        .join(" ")
+    });
+    words.collect()
+}
+
+/// The command fails if a packet goes where the clauses do not say.
+#[test]
+fn conjunction_has_both_forms_where_all_rules_fit() {
+    let scene = Scene::new();
+    let sizes = [
+        "--sizes",
+        "5x4x3,60x70x80",
+        "--packets",
+        "500",
+        "--flows",
+        "100",
+    ];
+    let effort = ["--changes", "7", "--samples", "2"];
+    let command = [&["bench", "conjunction"][..], &sizes, &effort].concat();
+    let report = scene.json(&command);
+    let subjects = [
+        ("conjunction", "5x4x3"),
+        ("expanded", "5x4x3"),
+        ("conjunction", "60x70x80"),
+    ];
+    let expected: Vec<String> = subjects
+        .iter()
+        .flat_map(|(form, sizes)| {
+            [
+                "memory of the rules",
+                "packet that no cache answers",
+                "change of one clause",
+            ]
+            .map(|what| format!("{what} {form} {sizes}"))
+        })
+        .collect();
+    assert_eq!(rows_of(&report, ["what", "rules", "clauses"]), expected);
+    let rows = report["rows"].as_array().expect("rows").iter();
+    let counts: Vec<u64> = rows
+        .filter(|row| row["what"] == "memory of the rules")
+        .map(|row| row["rule_count"].as_u64().expect("a count"))
+        .collect();
+    // A rule for each clause, or for each combination; what they all do; a rule for the rest.
+    assert_eq!(counts, [14, 61, 212]);
+    for sizes in ["5x4", "0x1x1", "5x4x3x2"] {
+        scene.refuses(&["bench", "conjunction", "--sizes", sizes], &["--sizes"]);
+    }
+}
+
+/// The command fails if a packet does not come out as it went in.
+#[test]
+fn tunnel_has_a_row_for_each_kind_and_way() {
+    let scene = Scene::new();
+    let command = "bench tunnel --bytes 60,900 --packets 2000 --samples 2";
+    let report = scene.json(&command.split(' ').collect::<Vec<_>>());
+    let expected: Vec<String> = [60, 900]
+        .iter()
+        .flat_map(|bytes| {
+            let ways = ["copy and encapsulation", "decapsulation"];
+            let each = ["vxlan", "geneve", "gre"];
+            let rows = each
+                .into_iter()
+                .flat_map(move |kind| ways.map(|way| format!("{way} {kind} {bytes}")));
+            std::iter::once(format!("copy into a buffer  {bytes}")).chain(rows)
+        })
+        .collect();
+    assert_eq!(rows_of(&report, ["what", "tunnel", "bytes"]), expected);
+    scene.refuses(&["bench", "tunnel", "--bytes", "59"], &["--bytes"]);
+}
