@@ -85,6 +85,8 @@ pub(crate) struct Daemon {
     next_tending: std::time::Instant,
     /// When flows are dumped into the log next.
     next_dump: Instant,
+    /// Whether `revalidator/pause` keeps entries of the caches.
+    is_eviction_paused: bool,
     /// What the database says of `flow-limit`.
     flow_limit: Option<usize>,
     /// How often links had changed when they were written last.
@@ -215,6 +217,7 @@ impl Daemon {
             next_statistics: Instant::ZERO,
             next_tending: std::time::Instant::now(),
             next_dump: Instant::ZERO,
+            is_eviction_paused: false,
             flow_limit: None,
             link_changes: 0,
             controllers: Vec::new(),
@@ -296,6 +299,19 @@ impl Daemon {
                 SHORT_NAP
             };
             self.switch.poll(wait);
+        }
+    }
+
+    /// Lets attempts to reach controllers end that are under way, but not after `end`.
+    pub(crate) fn await_controllers(&mut self, end: std::time::Instant) {
+        let is_attempting = |daemon: &Daemon| {
+            let statuses = daemon.bridges.controllers();
+            statuses.iter().any(|status| status.is_attempting)
+        };
+        while is_attempting(self) && std::time::Instant::now() < end {
+            // A connection is noted, with the time, in a server's next turn.
+            self.meet_servers();
+            self.switch.poll(SHORT_NAP);
         }
     }
 

@@ -73,6 +73,8 @@ pub struct ControllerStatus {
     pub disconnected_at: Option<Duration>,
     /// Why the last attempt failed.
     pub last_error: Option<String>,
+    /// Whether an attempt is under way, whose outcome is not known yet.
+    pub is_attempting: bool,
 }
 
 /// What the switch does while no controller speaks with it.
@@ -288,11 +290,16 @@ impl OpenFlowServer {
         let addresses = clients.iter().map(|(bound, _)| bound.address()).collect();
         let connector = controllers::connector(&config)?;
         let counters = Arc::new(Counters::default());
+        // The first attempts begin as soon as the thread runs.
+        let at_start = ControllerStatus {
+            is_attempting: true,
+            ..ControllerStatus::default()
+        };
         let shown = Arc::new(Shown {
             has_controller: AtomicBool::new(false),
             turns: AtomicU64::new(0),
             bell: Arc::new(Notify::new()),
-            controllers: Mutex::new(vec![ControllerStatus::default(); config.controllers.len()]),
+            controllers: Mutex::new(vec![at_start; config.controllers.len()]),
             refusals: Mutex::default(),
         });
         let (end, ended) = oneshot::channel();

@@ -130,7 +130,8 @@ impl Daemon {
         let given = self.other_config("max-idle");
         let max_idle = given.and_then(|text| text.parse().ok());
         let max_idle = max_idle.map_or(MAX_IDLE, Duration::from_millis);
-        self.switch.set_max_idle(Some(max_idle));
+        let max_idle = Some(max_idle).filter(|_| !self.is_eviction_paused);
+        self.switch.set_max_idle(max_idle);
         let given = self.other_config("flow-limit");
         let limit = given.and_then(|text| text.parse().ok());
         if limit != self.flow_limit {
@@ -138,6 +139,12 @@ impl Daemon {
             let limit = limit.filter(|limit| *limit > 0).unwrap_or(FLOW_LIMIT);
             self.switch.set_megaflow_limit(limit);
         }
+    }
+
+    /// Sets whether entries of the caches stay without packets.
+    pub(crate) fn pause_eviction(&mut self, is_paused: bool) {
+        self.is_eviction_paused = is_paused;
+        self.limit_caches();
     }
 
     fn statistics_interval(&mut self) -> Duration {

@@ -61,12 +61,14 @@ impl<T: Target + 'static> Hub<T> {
         let (remote, pace) = (target.address.clone(), self.config.pace(target));
         let mut pause = FIRST_PAUSE.min(pace.max_backoff);
         loop {
+            self.shown.controllers()[index].is_attempting = true;
             let attempt = tokio::time::timeout(PATIENCE, connect(&remote, connector.as_ref()));
             let attempt = attempt
                 .await
                 .unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()));
             if let Err(error) = &attempt {
-                self.shown.controllers()[index].last_error = Some(error.to_string());
+                let known = &mut self.shown.controllers()[index];
+                (known.last_error, known.is_attempting) = (Some(error.to_string()), false);
             }
             if let Ok(stream) = attempt {
                 count(&self.counters.connected);
@@ -87,6 +89,7 @@ impl<T: Target + 'static> Hub<T> {
                     pause = FIRST_PAUSE.min(pace.max_backoff);
                 }
                 self.note_controller(index, None);
+                self.shown.controllers()[index].is_attempting = false;
                 self.forget(id);
                 self.events.notify_one();
             } else {
@@ -133,7 +136,10 @@ impl<T: Target + 'static> Hub<T> {
         let mut controllers = self.shown.controllers();
         let known = &mut controllers[index];
         match (known.is_connected, role.is_some()) {
-            (false, true) => (known.connected_at, known.last_error) = (Some(now), None),
+            (false, true) => {
+                (known.connected_at, known.last_error) = (Some(now), None);
+                known.is_attempting = false;
+            }
             (true, false) => known.disconnected_at = Some(now),
             _ => {}
         }

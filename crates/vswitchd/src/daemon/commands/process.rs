@@ -10,6 +10,9 @@ use crate::daemon::Daemon;
 /// Most steps of one command; the daemon does nothing else meanwhile.
 const WARP_STEPS_MAX: u64 = 100_000;
 
+/// How long a command that moves the clock waits for controllers that do not answer.
+const CONTROLLER_PATIENCE: Duration = Duration::from_millis(200);
+
 pub(super) const COMMANDS: &[Entry] = &[
     (ControlCommand::new("exit", "[--cleanup]", 0, 1), exit),
     (ControlCommand::new("time/stop", "", 0, 0), stop_time),
@@ -21,7 +24,7 @@ pub(super) const COMMANDS: &[Entry] = &[
     (ControlCommand::new("revalidator/wait", "", 0, 0), wait),
     (ControlCommand::new("revalidator/purge", "", 0, 0), purge),
     (unlisted("revalidator/pause"), pause),
-    (unlisted("revalidator/resume"), pause),
+    (unlisted("revalidator/resume"), resume),
 ];
 
 /// A command without arguments that the list of commands leaves out, as Open vSwitch's does.
@@ -63,7 +66,10 @@ fn warp_time(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String
     }
     let clock = daemon.switch.clock();
     clock.stop();
+    let patience = std::time::Instant::now() + CONTROLLER_PATIENCE;
     while rest > 0 {
+        // What was begun before the clock moves is over before, as on a machine without load.
+        daemon.await_controllers(patience);
         let now = rest.min(step);
         clock.advance(Duration::from_millis(now));
         rest -= now;
@@ -91,9 +97,14 @@ fn wait(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
     Ok(String::new())
 }
 
-/// Does nothing: no sweep looks at entries, so there is none to pause, and what a pause keeps
-/// stays: entries go when a change makes them wrong, when there is no room, or by a purge.
-fn pause(_: &mut Daemon, _: &[String]) -> Result<String, String> {
+/// Entries without packets stay, until `revalidator/resume`. Changes are followed all the same.
+fn pause(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
+    daemon.pause_eviction(true);
+    Ok(String::new())
+}
+
+fn resume(daemon: &mut Daemon, _: &[String]) -> Result<String, String> {
+    daemon.pause_eviction(false);
     Ok(String::new())
 }
 
