@@ -190,6 +190,7 @@ impl Dependencies {
                 | StepKind::Fragment { .. }
                 | StepKind::Bucket { .. }
                 | StepKind::Patch { .. }
+                | StepKind::Mirror(_)
                 | StepKind::ActionSet
                 | StepKind::Resumption { .. } => {}
             }

@@ -16,8 +16,8 @@ use std::ops::Deref;
 
 use thalweg_packet::{Connection, FieldDescriptor, Headers, Instant, Packet, PortId};
 use thalweg_pipeline::{
-    BridgeId, Counters, DropReason, Drops, Effect, GroupId, Outbox, RuleId, StepKind, TableId,
-    Trace, run,
+    BridgeId, Counters, DropReason, Drops, Effect, GroupId, MirrorId, Outbox, RuleId, StepKind,
+    TableId, Trace, run,
 };
 
 use crate::intern::Shared;
@@ -41,6 +41,8 @@ pub(crate) enum Credit {
     Bucket(GroupId, Option<u32>),
     /// A patch: the end that sent, and the one that received.
     Patch(PortId, PortId),
+    /// A mirror.
+    Mirror(MirrorId),
 }
 
 impl Credit {
@@ -58,6 +60,7 @@ impl Credit {
             StepKind::Fragment { table } => Some(Credit::Fragment(table)),
             StepKind::Bucket { group, bucket } => Some(Credit::Bucket(group, bucket)),
             StepKind::Patch { from, to } => Some(Credit::Patch(from, to)),
+            StepKind::Mirror(mirror) => Some(Credit::Mirror(mirror)),
             StepKind::Station { .. } | StepKind::ActionSet | StepKind::Resumption { .. } => None,
         };
         trace.kinds().filter_map(credit)

@@ -162,6 +162,7 @@ impl Counts {
                 Credit::Fragment(table) => pipeline.credit_fragments(table, counters),
                 Credit::Bucket(group, bucket) => pipeline.credit_bucket(group, bucket, counters),
                 Credit::Patch(from, to) => pipeline.credit_patch(from, to, counters),
+                Credit::Mirror(mirror) => pipeline.credit_mirror(mirror, counters),
             }
         }
     }

@@ -52,6 +52,7 @@ pub fn describe_step(kind: StepKind) -> String {
                 station.mac, station.vlan
             )
         }
+        StepKind::Mirror(mirror) => format!("a copy for mirror {}", mirror.0),
         StepKind::Patch { from, to } => format!("patch from port {from} to port {to}"),
         StepKind::ActionSet => "action set".to_owned(),
         StepKind::Resumption { .. } => "resumed".to_owned(),

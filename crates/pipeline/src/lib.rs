@@ -78,7 +78,7 @@ pub use meters::{
     ExistingMeter, MAX_BANDS, MAX_METERS, MeterCounts, MeterId, MeterPlace, Meters, RateBand,
     RateMeter, RateUnit,
 };
-pub use mirror::{BridgeMirror, MirrorOutput, MirroredPorts, Mirrors};
+pub use mirror::{BridgeMirror, MirrorId, MirrorOutput, MirroredPorts, Mirrors};
 pub use miss::{Miss, Misses, UnmatchedCounters};
 pub use pipeline::{Config, Counters, GroupCounters, OVS_COMPARED, Pipeline, RULES_MAX, Rule};
 pub use prepare::{Delta, Plan, Progress};

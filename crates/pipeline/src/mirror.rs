@@ -16,11 +16,17 @@ use thalweg_classifier::Version;
 use thalweg_packet::PortId;
 
 use crate::bridge::BridgeId;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Counters, Pipeline};
 use crate::vlan::{VLANS, VlanSet};
 
 /// Most mirrors of a bridge (Open vSwitch's `MAX_MIRRORS`).
 pub(crate) const MAX_MIRRORS: usize = 32;
+
+/// The number by which a mirror's packets are counted; the owner chooses it.
+///
+/// Mirrors of one number count together.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct MirrorId(pub u32);
 
 /// The ports whose packets a mirror selects.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,6 +71,8 @@ pub enum MirrorOutput {
 /// A mirror.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BridgeMirror {
+    /// The number by which its packets are counted.
+    pub id: MirrorId,
     /// Selects packets that come in by these ports (`select_src_port`).
     pub sources: MirroredPorts,
     /// Selects packets that leave by these ports (`select_dst_port`).
@@ -157,5 +165,27 @@ impl Pipeline {
     /// The mirrors of a bridge, at a version; `None` without any.
     pub fn mirrors(&self, bridge: BridgeId, version: Version) -> Option<&Arc<Mirrors>> {
         self.mirrors.get(&bridge)?.at(version)
+    }
+
+    /// Credits packets to a mirror.
+    pub fn credit_mirror(&mut self, mirror: MirrorId, counters: Counters) {
+        self.mirror_counters
+            .entry(mirror)
+            .or_default()
+            .add(counters);
+    }
+
+    /// What a mirror was sent, with the length of packets before they were cut.
+    pub fn mirror_counters(&self, mirror: MirrorId) -> Counters {
+        self.mirror_counters
+            .get(&mirror)
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// Forgets what other mirrors than these have counted.
+    pub fn retain_mirror_counters(&mut self, mirrors: &BTreeSet<MirrorId>) {
+        self.mirror_counters
+            .retain(|mirror, _| mirrors.contains(mirror));
     }
 }

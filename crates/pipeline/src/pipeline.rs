@@ -38,7 +38,7 @@ use crate::limits::Limits;
 use crate::mac::{MacTable, Station};
 use crate::matching::Match;
 use crate::meters::KnownMeters;
-use crate::mirror::Mirrors;
+use crate::mirror::{MirrorId, Mirrors};
 use crate::miss::{Misses, UnmatchedCounters};
 use crate::numbered::NumberedGroup;
 use crate::prepare::Prepared;
@@ -242,6 +242,8 @@ pub struct Pipeline {
     pub(crate) group_counters: BTreeMap<GroupId, GroupCounters>,
     /// By end of a patch.
     pub(crate) patch_counters: BTreeMap<PortId, PatchCounters>,
+    /// What mirrors were sent.
+    pub(crate) mirror_counters: BTreeMap<MirrorId, Counters>,
     /// By bridge.
     pub(crate) unmatched: BTreeMap<BridgeId, UnmatchedCounters>,
     /// Includes tables that have no rules.
@@ -290,6 +292,7 @@ impl Pipeline {
             last_bucket: 0,
             group_counters: BTreeMap::new(),
             patch_counters: BTreeMap::new(),
+            mirror_counters: BTreeMap::new(),
             unmatched: BTreeMap::new(),
             table_counters: BTreeMap::new(),
             ports: BTreeMap::new(),

@@ -21,6 +21,7 @@ use crate::action::{GroupId, TableId};
 use crate::bridge::BridgeId;
 use crate::mac::Station;
 use crate::meters::MeterId;
+use crate::mirror::MirrorId;
 
 /// What a step read, and the result.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -58,6 +59,8 @@ pub enum StepKind {
         /// The end that it comes out of.
         to: PortId,
     },
+    /// A copy for a mirror.
+    Mirror(MirrorId),
     /// A lookup in the MAC table.
     Station {
         /// The station looked up.

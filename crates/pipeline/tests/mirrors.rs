@@ -6,9 +6,9 @@ use std::sync::Arc;
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 use thalweg_pipeline::text::{LOCAL_PORT, parse_rules};
 use thalweg_pipeline::{
-    BridgeId, BridgeMirror, Change, ChangeError, Config, DropReason, MacMove, MirrorOutput,
-    MirroredPorts, Mirrors, Operation, Outbox, Pipeline, PortState, PortVlans, PriorityTags,
-    Station, VlanMode, VlanSet, forward,
+    BridgeId, BridgeMirror, Change, ChangeError, Config, DropReason, MacMove, MirrorId,
+    MirrorOutput, MirroredPorts, Mirrors, Operation, Outbox, Pipeline, PortState, PortVlans,
+    PriorityTags, Station, StepKind, VlanMode, VlanSet, forward,
 };
 
 const LOCAL: u32 = LOCAL_PORT.0;
@@ -58,6 +58,7 @@ fn these(ports: &[u32]) -> MirroredPorts {
 /// A mirror of all packets.
 fn all_to(output: MirrorOutput) -> BridgeMirror {
     BridgeMirror {
+        id: MirrorId(7),
         sources: MirroredPorts::All,
         destinations: MirroredPorts::All,
         vlans: VlanSet::ALL,
@@ -237,6 +238,39 @@ fn what_is_left_after_another_parse_is_not_mirrored_again() {
     assert_eq!(passes.len(), 2);
     let sent: Vec<u32> = outbox.sent.iter().map(|(port, _)| port.0).collect();
     assert_eq!(sent, [3, 2, 4]);
+}
+
+/// Whatever a mirror sends of a packet, it has had the packet once.
+#[test]
+fn each_mirror_that_had_a_packet_is_a_step() {
+    let to_vlan = BridgeMirror {
+        id: MirrorId(8),
+        sources: MirroredPorts::NONE,
+        ..all_to(MirrorOutput::Vlan(12))
+    };
+    let of_vlan = BridgeMirror {
+        id: MirrorId(9),
+        vlans: VlanSet::of([11]),
+        ..all_to(port(4))
+    };
+    let pipeline = pipeline(BOTH_WAYS, &[all_to(port(3)), to_vlan, of_vlan]);
+    let had = |vlan| {
+        let mut outbox = Outbox::new(PacketPool::with_capacity(0, 0));
+        outbox.grows = true;
+        let mut packet = Packet::from_bytes(&frame(vlan));
+        packet.set_received(PortId(1), Instant::ZERO);
+        let passes = forward(&pipeline, pipeline.version(), packet, &mut outbox).expect("a frame");
+        let kinds = passes[0].trace.kinds().filter_map(|kind| match kind {
+            StepKind::Mirror(mirror) => Some(mirror.0),
+            _ => None,
+        });
+        let mut had: Vec<u32> = kinds.collect();
+        had.sort_unstable();
+        (had, outbox.sent.len())
+    };
+    // To ports 2 and 3, and in the VLAN to all ports that are no mirror's.
+    assert_eq!(had(None), (vec![7, 8], 5));
+    assert_eq!(had(Some(11)), (vec![7, 8, 9], 6));
 }
 
 #[test]

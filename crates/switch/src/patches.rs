@@ -11,11 +11,11 @@
 //! 1. A patch leads on only if its peer leads back, and if neither is configured not to: the
 //!    one sends and the other receives.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thalweg_io::{PortCounters, PortStatus};
 use thalweg_packet::PortId;
-use thalweg_pipeline::{BridgeId, Change, Operation, PortState};
+use thalweg_pipeline::{BridgeId, Change, MirrorId, Operation, PortState};
 
 use crate::switch::{Switch, SwitchError};
 use crate::totals::{PortTotals, Totals};
@@ -85,6 +85,11 @@ impl Switch {
             .filter_map(|port| self.patches.peers.remove(port));
         let peers: Vec<PortId> = peers.flatten().collect();
         self.follow_patches(peers.into_iter(), Vec::new());
+    }
+
+    /// Forgets what other mirrors than these have counted.
+    pub fn retain_mirror_counters(&self, mirrors: &BTreeSet<MirrorId>) {
+        self.shared.pipeline.write().retain_mirror_counters(mirrors);
     }
 
     /// Adds the ends of patches to the ports, with what went through them.

@@ -13,10 +13,11 @@ use lab::{Lab, PORTS, datagram, living};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use thalweg_datapath::{MaintainerKind, Mode};
-use thalweg_packet::{Instant, Packet};
+use thalweg_packet::{Instant, Packet, PortId};
 use thalweg_pipeline::{
-    BridgeId, Change, Counters, Flow, FragmentMode, Match, Miss, Misses, Operation, Precedence,
-    RuleId, StepKind, TableId, text,
+    BridgeId, BridgeMirror, Change, Counters, Flow, FragmentMode, Match, MirrorId, MirrorOutput,
+    MirroredPorts, Mirrors, Miss, Misses, Operation, Precedence, RuleId, StepKind, TableId,
+    VlanSet, text,
 };
 use thalweg_switch::Config;
 use thalweg_workload::{PacketSource, RandomConfig, RandomPipeline};
@@ -36,6 +37,8 @@ struct Model {
     tables: BTreeMap<TableId, (u64, u64)>,
     /// Packets that no rule took: sent to controllers, dropped, dropped as fragments.
     unmatched: (u64, u64, u64),
+    /// Packets that each mirror had.
+    mirrored: BTreeMap<MirrorId, u64>,
 }
 
 impl Model {
@@ -57,6 +60,10 @@ impl Model {
                             true => self.unmatched.0 += 1,
                             false => self.unmatched.1 += 1,
                         }
+                        continue;
+                    }
+                    StepKind::Mirror(mirror) => {
+                        *self.mirrored.entry(mirror).or_default() += 1;
                         continue;
                     }
                     _ => continue,
@@ -126,6 +133,10 @@ impl Model {
             known.fragments.packets,
         );
         assert_eq!(unmatched, self.unmatched, "{context}");
+        for (mirror, packets) in &self.mirrored {
+            let known = pipeline.mirror_counters(*mirror);
+            assert_eq!(known.packets, *packets, "{context}: {mirror:?}");
+        }
     }
 }
 
@@ -163,6 +174,19 @@ fn conserve(seed: u64, random: &RandomConfig, config: Config) {
             };
             let set = Operation::SetMisses(BridgeId::default(), misses.into());
             lab.apply(&Change::one(set));
+            let mirrors = (1..=chance.random_range(1..=3)).map(|id| BridgeMirror {
+                id: MirrorId(id),
+                sources: MirroredPorts::All,
+                destinations: MirroredPorts::These([PortId(id)].into()),
+                vlans: VlanSet::ALL,
+                output: MirrorOutput::Port(PortId(id + 1)),
+                snaplen_bytes: None,
+            });
+            let set = Mirrors::new(mirrors.collect());
+            lab.apply(&Change::one(Operation::SetMirrors(
+                BridgeId::default(),
+                set.into(),
+            )));
         }
         // Most packets repeat recent ones, so that the caches answer.
         while recent.len() < 4 || chance.random_ratio(1, 4) {
@@ -178,6 +202,10 @@ fn conserve(seed: u64, random: &RandomConfig, config: Config) {
         }
     }
     model.check(&mut lab, "in the end");
+    assert!(
+        !model.mirrored.is_empty(),
+        "seed {seed}: no mirror had a packet"
+    );
 }
 
 #[test]

@@ -27,8 +27,8 @@ use thalweg_openflow::message::port::{
 use thalweg_openflow::message::{Reply, Request};
 use thalweg_openflow::{Condition, ErrorCode, FieldId, Match, Value, Version};
 use thalweg_pipeline::{
-    BridgeId, BridgeMirror, Change, Config, FragmentMode, MirrorOutput, MirroredPorts, Mirrors,
-    Operation, TableLimit, VlanSet,
+    BridgeId, BridgeMirror, Change, Config, FragmentMode, MirrorId, MirrorOutput, MirroredPorts,
+    Mirrors, Operation, TableLimit, VlanSet,
 };
 use thalweg_switch::{
     Interrupter, OpenFlowIdentity, OpenFlowPlane, PortDevice, PortIdentity, Switch, SwitchConfig,
@@ -594,6 +594,7 @@ fn set_all(switch: &mut Switch) {
         ..TableLimit::default()
     };
     let mirror = BridgeMirror {
+        id: MirrorId(0),
         sources: MirroredPorts::All,
         destinations: MirroredPorts::NONE,
         vlans: VlanSet::of([5]),

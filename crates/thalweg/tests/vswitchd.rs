@@ -788,6 +788,46 @@ fn prometheus_reads_what_the_daemon_counts() {
     daemon.stop();
 }
 
+#[test]
+fn a_mirror_tells_what_it_had_however_it_changes() {
+    let daemon = Daemon::start();
+    daemon.vsctl(BRIDGE);
+    daemon.vsctl(
+        "add-port br0 p3 -- set Interface p3 type=dummy -- --id=@to get Port p3 -- --id=@m create \
+         Mirror name=m select_all=true output_port=@to -- set Bridge br0 mirrors=@m",
+    );
+    daemon.vsctl("set Open_vSwitch . other_config:stats-update-interval=100");
+    daemon.ok("ovs-ofctl", "add-flow br0 in_port=1,actions=output:2");
+    let packet = "netdev-dummy/receive p1 in_port(1),eth(src=50:54:00:00:00:09,\
+                  dst=50:54:00:00:00:0a),eth_type(0x1234)";
+    let told = |wanted: &str| {
+        let start = Instant::now();
+        loop {
+            let told = daemon.ok("ovs-vsctl", "get Mirror m statistics");
+            if told.trim() == wanted {
+                return;
+            }
+            assert!(start.elapsed() < Duration::from_secs(30), "{told}");
+        }
+    };
+    told("{tx_bytes=0, tx_packets=0}");
+    (0..3).for_each(|_| drop(daemon.ok("ovs-appctl", packet)));
+    let length: usize = 3 * 14;
+    told(&format!("{{tx_bytes={length}, tx_packets=3}}"));
+    // A shorter copy is still a packet of its length, and the counts go on.
+    daemon.vsctl("set Mirror m snaplen=14");
+    daemon.ok("ovs-appctl", packet);
+    told(&format!("{{tx_bytes={}, tx_packets=4}}", length + 14));
+    // A mirror of another row begins at zero.
+    daemon.vsctl("clear Bridge br0 mirrors");
+    daemon.vsctl(
+        "--id=@to get Port p3 -- --id=@m create Mirror name=m select_all=true output_port=@to -- \
+         set Bridge br0 mirrors=@m",
+    );
+    told("{tx_bytes=0, tx_packets=0}");
+    daemon.stop();
+}
+
 /// Rounds of the test below, unless [`CHURN_SECONDS`] asks for more.
 const CHURN_ROUNDS: usize = 240;
 /// In the environment: for how long ports come and go.

@@ -49,6 +49,7 @@ pub(crate) use tunnels::follow_options;
 
 use allocate::{DatapathNumbers, PortNumbers};
 use device::{Device, Devices};
+use mirrors::MirrorNumbers;
 use wanted::{WantedInterface, WantedOpenFlow};
 
 /// A bridge that runs.
@@ -109,6 +110,7 @@ pub(crate) struct Bridges {
     pub(crate) adds_labels: bool,
     devices: Devices,
     numbers: DatapathNumbers,
+    mirror_numbers: MirrorNumbers,
     /// Where sockets of bridges are.
     run_folder: PathBuf,
     log: Log,
@@ -127,6 +129,7 @@ impl Bridges {
             tunnels,
             adds_labels: true,
             numbers: DatapathNumbers::default(),
+            mirror_numbers: MirrorNumbers::default(),
             run_folder,
             log,
             frozen_traces: FrozenTraces::default(),

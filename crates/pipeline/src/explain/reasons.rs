@@ -220,6 +220,8 @@ fn readers_of(kind: StepKind) -> &'static [&'static str] {
         StepKind::Fragment { .. } => &["lookup"],
         StepKind::Bucket { .. } => &["group"],
         StepKind::Patch { .. } => &["patch"],
+        // What decides about the copy is read by the step that sends or receives the packet.
+        StepKind::Mirror(_) => &[],
         StepKind::Station { .. } => &["normal"],
         StepKind::ActionSet => &["action_set"],
         StepKind::Resumption { .. } => &["resumed"],

@@ -18,7 +18,7 @@ use super::walk::{Nested, Walk};
 use crate::bridge::BridgeId;
 use crate::effect::Effect;
 use crate::mirror::{BridgeMirror, MirrorOutput, Mirrors};
-use crate::trace::Input;
+use crate::trace::{Input, StepKind};
 
 impl<O: Observer> Walk<'_, O> {
     /// The mirrors of the bridge that the walk is in.
@@ -85,6 +85,14 @@ impl<O: Observer> Walk<'_, O> {
         }
     }
 
+    /// Notes that a mirror, and those with the same output, have had the packet.
+    fn count_mirrored(&mut self, mirror: &BridgeMirror, outputs: u32) {
+        self.mirrored |= outputs;
+        let caller = (self.step, self.author);
+        self.begin_step(StepKind::Mirror(mirror.id));
+        self.return_to(caller);
+    }
+
     fn send_to_mirror(
         &mut self,
         mirror: &BridgeMirror,
@@ -100,7 +108,7 @@ impl<O: Observer> Walk<'_, O> {
         {
             // Its tags do not matter, so that they are not read.
             self.ask(Input::Port(to));
-            self.mirrored |= outputs;
+            self.count_mirrored(mirror, outputs);
             if let Some(state) = pipeline.port(to, self.version)
                 && !self.is_kept_apart(to)
             {
@@ -114,7 +122,7 @@ impl<O: Observer> Walk<'_, O> {
         if !mirror.vlans.contains(inside.vlan) {
             return;
         }
-        self.mirrored |= outputs;
+        self.count_mirrored(mirror, outputs);
         match mirror.output {
             MirrorOutput::Port(to) => {
                 self.ask(Input::Port(to));

@@ -14,8 +14,8 @@ use thalweg_pipeline::text::parse_rules;
 use thalweg_pipeline::{
     Action, Actions, BridgeId, BridgeMirror, Bucket, Change, Config, Encap, Flow, FlowHash,
     FragmentMode, Group, GroupId, GroupKind, HashedField, LinkAlgorithm, LinkChoice, MacMove,
-    Match, MemberAlgorithm, MemberChoice, MeterId, MirrorOutput, MirroredPorts, Mirrors, Miss,
-    Misses, NEXT_PROTOCOL, Operation, Output, PacketInReason, Pipeline, PortState, PortVlans,
+    Match, MemberAlgorithm, MemberChoice, MeterId, MirrorId, MirrorOutput, MirroredPorts, Mirrors,
+    Miss, Misses, NEXT_PROTOCOL, Operation, Output, PacketInReason, Pipeline, PortState, PortVlans,
     PriorityTags, RateBand, RateMeter, RateUnit, Selection, SelectionMethod, Selector, Slice,
     Station, Subfield, TableId, Target, Tracking, VlanMode, VlanSet, Write, Zone, translate,
 };
@@ -561,6 +561,7 @@ fn mirrors() -> impl Strategy<Value = Arc<Mirrors>> {
     let snaplen = prop::option::of(14..20_u16);
     let mirror = (ports(), ports(), vlans, output, snaplen).prop_map(
         |(sources, destinations, vlans, output, snaplen_bytes)| BridgeMirror {
+            id: MirrorId::default(),
             sources,
             destinations,
             vlans,

@@ -324,6 +324,7 @@ pub(super) fn send(switch: &mut Switch, prepared: Prepared) {
             StepKind::Fragment { table } => writer.credit_fragments(table, counters),
             StepKind::Bucket { group, bucket } => writer.credit_bucket(group, bucket, counters),
             StepKind::Patch { from, to } => writer.credit_patch(from, to, counters),
+            StepKind::Mirror(mirror) => writer.credit_mirror(mirror, counters),
             StepKind::Station { .. } | StepKind::ActionSet | StepKind::Resumption { .. } => {}
         }
     }

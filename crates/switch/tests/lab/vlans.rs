@@ -4,7 +4,8 @@ use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 use thalweg_packet::PortId;
 use thalweg_pipeline::{
-    BridgeMirror, MirrorOutput, MirroredPorts, Mirrors, PortVlans, PriorityTags, VlanMode, VlanSet,
+    BridgeMirror, MirrorId, MirrorOutput, MirroredPorts, Mirrors, PortVlans, PriorityTags,
+    VlanMode, VlanSet,
 };
 
 pub(crate) fn any_vlans(random: &mut Pcg64Mcg) -> PortVlans {
@@ -46,6 +47,7 @@ pub(crate) fn any_mirrors(random: &mut Pcg64Mcg) -> Mirrors {
 
 fn any_mirror(random: &mut Pcg64Mcg) -> BridgeMirror {
     BridgeMirror {
+        id: MirrorId(random.random_range(0..3)),
         sources: any_ports(random),
         destinations: any_ports(random),
         vlans: match random.random_ratio(1, 3) {

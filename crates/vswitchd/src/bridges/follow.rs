@@ -394,7 +394,7 @@ impl Bridges {
         let mut complaints = Vec::new();
         for (name, bridge) in &mut self.by_name {
             let wanted = wanted.get(name).map_or(&[][..], |wanted| &wanted.mirrors);
-            let (mirrors, faults) = bridge.mirrors(wanted);
+            let (mirrors, faults) = bridge.mirrors(wanted, &mut self.mirror_numbers);
             complaints.extend(faults);
             if mirrors == bridge.mirrors {
                 continue;
@@ -405,6 +405,8 @@ impl Bridges {
                 Err(error) => complaints.push(format!("bridge {name}: {error}")),
             }
         }
+        let wanted = wanted.values().flat_map(|bridge| &bridge.mirrors);
+        switch.retain_mirror_counters(&self.mirror_numbers.retain(wanted));
         complaints
     }
 

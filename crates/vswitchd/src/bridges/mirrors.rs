@@ -2,18 +2,19 @@
 //!
 //! Reference: ovs-vswitchd.conf.db(5), table Mirror.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thalweg_ovsdb::open_vswitch::{bridge, mirror};
 use thalweg_ovsdb::{DatabaseReplica, Row, Uuid};
 use thalweg_packet::PortId;
-use thalweg_pipeline::{BridgeMirror, MirrorOutput, MirroredPorts, Mirrors, VlanSet};
+use thalweg_pipeline::{BridgeMirror, MirrorId, MirrorOutput, MirroredPorts, Mirrors, VlanSet};
 
 use super::Bridge;
 
 /// A mirror with its ports as rows of the database.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct WantedMirror {
+    row: Uuid,
     name: String,
     selects_all: bool,
     sources: Vec<Uuid>,
@@ -31,6 +32,7 @@ pub(super) fn read(replica: &DatabaseReplica, row: &Row) -> Vec<WantedMirror> {
     let mirrors = rows.map(|row| {
         let mut vlans = row.get(mirror::SELECT_VLAN).filter_map(vlan).peekable();
         WantedMirror {
+            row: row.uuid,
             name: row.get(mirror::NAME).to_owned(),
             selects_all: row.get(mirror::SELECT_ALL),
             sources: row.get(mirror::SELECT_SRC_PORT).collect(),
@@ -52,10 +54,46 @@ pub(super) fn read(replica: &DatabaseReplica, row: &Row) -> Vec<WantedMirror> {
     mirrors
 }
 
+/// The numbers by which mirrors count, by their rows: a mirror keeps its counts however it
+/// changes.
+#[derive(Debug, Default)]
+pub(super) struct MirrorNumbers {
+    by_row: BTreeMap<Uuid, MirrorId>,
+    last: u32,
+}
+
+impl MirrorNumbers {
+    /// The number of a mirror, by its row.
+    pub(super) fn get(&self, row: Uuid) -> Option<MirrorId> {
+        self.by_row.get(&row).copied()
+    }
+
+    fn get_or_draw(&mut self, row: Uuid) -> MirrorId {
+        *self.by_row.entry(row).or_insert_with(|| {
+            self.last = self.last.wrapping_add(1);
+            MirrorId(self.last)
+        })
+    }
+
+    /// Forgets those of other mirrors; returns the numbers that are left.
+    pub(super) fn retain<'a>(
+        &mut self,
+        wanted: impl Iterator<Item = &'a WantedMirror>,
+    ) -> BTreeSet<MirrorId> {
+        let rows: BTreeSet<Uuid> = wanted.map(|mirror| mirror.row).collect();
+        self.by_row.retain(|row, _| rows.contains(row));
+        self.by_row.values().copied().collect()
+    }
+}
+
 impl Bridge {
     /// The mirrors with the ports that the bridge has now. Those without an output are left
     /// out, and named.
-    pub(super) fn mirrors(&self, wanted: &[WantedMirror]) -> (Mirrors, Vec<String>) {
+    pub(super) fn mirrors(
+        &self,
+        wanted: &[WantedMirror],
+        numbers: &mut MirrorNumbers,
+    ) -> (Mirrors, Vec<String>) {
         let (mut mirrors, mut complaints) = (Vec::new(), Vec::new());
         for mirror in wanted {
             let ports = |rows: &[Uuid]| match mirror.selects_all {
@@ -74,6 +112,7 @@ impl Bridge {
                 }
             };
             mirrors.push(BridgeMirror {
+                id: numbers.get_or_draw(mirror.row),
                 sources: ports(&mirror.sources),
                 destinations: ports(&mirror.destinations),
                 vlans: mirror.vlans.clone(),

@@ -9,9 +9,10 @@ use std::time::Duration;
 use thalweg_control::openflow::OpenFlowServer;
 use thalweg_io::dummy_counts;
 use thalweg_openflow::message::connection::Role;
-use thalweg_ovsdb::open_vswitch::{bridge, controller, interface, root};
+use thalweg_ovsdb::open_vswitch::{bridge, controller, interface, mirror, root};
 use thalweg_ovsdb::{DatabaseReplica, DatabaseTransaction, Row};
 use thalweg_packet::PortId;
+use thalweg_pipeline::Counters;
 use thalweg_switch::{PortTotals, Switch, Totals};
 
 use super::device::is_reserved;
@@ -81,8 +82,29 @@ impl Bridges {
                 }
             }
         }
+        if report.totals.is_some() {
+            self.report_mirrors(replica, switch, &mut transaction);
+        }
         self.report_unserved(replica, &mut transaction);
         transaction
+    }
+
+    /// Tells what mirrors were sent.
+    fn report_mirrors(
+        &self,
+        replica: &DatabaseReplica,
+        switch: &Switch,
+        transaction: &mut DatabaseTransaction,
+    ) {
+        for row in replica.rows(mirror::TABLE) {
+            let Some(number) = self.mirror_numbers.get(row.uuid) else {
+                continue;
+            };
+            let Counters { packets, bytes } = switch.pipeline().mirror_counters(number);
+            let counts = [("tx_bytes", bytes), ("tx_packets", packets)];
+            let counts = counts.map(|(key, count)| (key, i64::try_from(count).unwrap_or(i64::MAX)));
+            transaction.set(row, mirror::STATISTICS, &counts);
+        }
     }
 
     fn report_root(
