@@ -23,6 +23,7 @@ mod metrics;
 mod openflow;
 mod p4;
 mod plan;
+mod process;
 mod reference;
 mod reload;
 mod v2p;
@@ -61,6 +62,7 @@ pub use crate::plan::{
     PlannedFailure, PlannedGatewayMove, PlannedTopology, SchemeKind, TrafficSource, Transport,
     Workload,
 };
+pub use crate::process::ProcessSettings;
 pub use crate::reference::{KeyReference, configuration_page, key_references};
 use crate::v2p::V2pSection;
 pub use crate::v2p::V2pSettings;
@@ -93,6 +95,8 @@ pub struct Configuration {
     pub control: Option<PathBuf>,
     /// Where Prometheus reads metrics, if it does.
     pub metrics: Option<SocketAddr>,
+    /// What the process may do while it runs.
+    pub process: ProcessSettings,
     /// Whether the run ends when all captures have been read.
     pub ends_when_finished: bool,
     /// Whether the file gives a seed.
@@ -114,6 +118,8 @@ struct Sections {
     openflow: Option<Spanned<OpenFlowSection>>,
     control: Option<Spanned<ControlSection>>,
     metrics: Option<Spanned<MetricsSection>>,
+    #[serde(default)]
+    process: ProcessSettings,
     // Recognised only to be refused by name.
     dashboard: Option<Spanned<toml::Value>>,
     v2p: Option<V2pSection>,
@@ -282,6 +288,7 @@ impl Configuration {
             openflow: openflow.transpose()?,
             control,
             metrics: metrics.transpose()?,
+            process: file.process,
             name,
             switch,
             v2p: v2p.transpose()?,

@@ -39,7 +39,7 @@ pub struct KeyReference {
 }
 
 /// The headings, each with a sentence on its section.
-const SECTIONS: [(&str, &str); 14] = [
+const SECTIONS: [(&str, &str); 15] = [
     ("[switch]", "The switch and its rules."),
     ("[cache.microflow]", "The exact-match cache of each worker."),
     ("[cache.megaflow]", "The wildcard cache of each worker."),
@@ -77,6 +77,10 @@ const SECTIONS: [(&str, &str); 14] = [
         "[metrics]",
         "Where Prometheus reads what the switch counts ([metrics](metrics.md)).",
     ),
+    (
+        "[process]",
+        "What the process may do while it runs ([operating](operating.md#privileges)).",
+    ),
     ("[p4]", "A P4 program that forwards in place of rules."),
     (
         "[p4runtime]",
@@ -109,6 +113,13 @@ pub fn key_references() -> Vec<KeyReference> {
         "an address and a port, such as `[::1]:9200`",
         metrics::LISTEN,
         "Where metrics are read by HTTP, without encryption, at `/metrics`.",
+    );
+    add(
+        &mut rows,
+        ("[process]", "keep_capabilities"),
+        "`true`, `false`",
+        "false",
+        "Keep all capabilities of the start, also those that no port needs.",
     );
     p4_keys(&mut rows);
     p4runtime_keys(&mut rows);

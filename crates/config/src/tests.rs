@@ -891,3 +891,16 @@ fn the_control_socket_is_beside_the_configuration() {
     let said = error(&format!("{PORT}[control]\nsockets = 1\n"));
     assert!(said.contains("unknown field `sockets`"), "{said}");
 }
+
+#[test]
+fn capabilities_are_kept_only_if_that_is_asked_for() {
+    let keeps = |section: &str| {
+        let parsed = parse(&format!("{PORT}{section}\n"));
+        parsed.expect("it is right").process.keeps_capabilities
+    };
+    assert!(!keeps(""));
+    assert!(!keeps("[process]"));
+    assert!(keeps("[process]\nkeep_capabilities = true"));
+    let said = error(&format!("{PORT}[process]\nkeeps = true\n"));
+    assert!(said.contains("unknown field `keeps`"), "{said}");
+}

@@ -58,7 +58,7 @@ use crate::{BURST, DropReason, Error, Port, PortCounters, PortStatus};
 /// The length of an Ethernet header.
 const HEADER_BYTES: usize = 14;
 
-const CAPABILITY: &str = "CAP_NET_RAW and CAP_NET_ADMIN";
+const CAPABILITY: &str = "CAP_NET_RAW";
 
 /// `ARPHRD_ETHER` and `ARPHRD_LOOPBACK`, whose frames look alike.
 const ETHERNET_TYPES: [u16; 2] = [libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK];

@@ -3,19 +3,14 @@
 //! The switch is `thalweg run` with `[control]`, or the daemon, whose commands are those of
 //! `ovs-appctl`. `list-commands` says which a switch has.
 
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use serde_json::{Value, json};
 use thalweg_command::console::Console;
 use thalweg_command::failure::bad_input;
-use thalweg_unixctl::{ControlClient, ControlClientError, control_path};
+use thalweg_unixctl::{ControlClient, ControlClientError, target_path};
 
-/// Where daemons have their pidfiles and sockets, if `OVS_RUNDIR` does not say.
-const RUN_FOLDER: &str = "/var/run/openvswitch";
-/// The daemon's name in its pidfile and socket.
-const DAEMON: &str = "ovs-vswitchd";
 /// The command whose answer is itself an object with `--json`.
 const STATISTICS: &str = "statistics";
 
@@ -45,10 +40,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     let patience = patience.map(|seconds| Duration::from_secs(seconds.into()));
     // A time past the clock's end is as long as it takes.
     let deadline = patience.and_then(|patience| Instant::now().checked_add(patience));
-    let path = match &arguments.target {
-        Some(target) => path_of(target)?,
-        None => daemon_path()?,
-    };
+    let path = target_path(arguments.target.as_deref())?;
     let mut words = arguments.arguments.clone();
     let is_object = console.is_json() && arguments.command == STATISTICS;
     if is_object && words.is_empty() {
@@ -69,28 +61,4 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         "" => Ok(()),
         text => console.print(text),
     }
-}
-
-/// The socket of a target.
-fn path_of(target: &str) -> Result<PathBuf> {
-    match target.parse::<u32>() {
-        Ok(pid) => control_path(pid)
-            .map_err(|error| anyhow!("--target {pid}: no control socket ({error})")),
-        Err(_) => Ok(PathBuf::from(target)),
-    }
-}
-
-/// The socket of the daemon that has the pidfile, as `ovs-appctl` finds it.
-fn daemon_path() -> Result<PathBuf> {
-    let folder = std::env::var_os("OVS_RUNDIR").unwrap_or_else(|| RUN_FOLDER.into());
-    let folder = Path::new(&folder);
-    let pidfile = folder.join(format!("{DAEMON}.pid"));
-    let pid = std::fs::read_to_string(&pidfile).map_err(|error| {
-        let pidfile = pidfile.display();
-        anyhow!(
-            "name the switch by --target PATH or --target PID: no daemon has a pidfile \
-             ({pidfile}: {error})"
-        )
-    })?;
-    Ok(folder.join(format!("{DAEMON}.{}.ctl", pid.trim())))
 }

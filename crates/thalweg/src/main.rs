@@ -22,6 +22,7 @@ mod question;
 mod replay;
 mod run;
 mod signals;
+mod top;
 mod trace;
 
 use std::ffi::OsString;
@@ -65,6 +66,11 @@ enum Command {
     /// The switch is `thalweg run` with a section `control`, or the daemon in ovs-vswitchd's
     /// place. The command `list-commands` lists what it can be asked.
     Ctl(ctl::Arguments),
+    /// Show a running switch live: hit rates, drops, ports, busy entries
+    ///
+    /// The switch is one that `thalweg ctl` can ask. `?` shows the keys. With --once or --json
+    /// it prints one picture and ends.
+    Top(thalweg_top::TopArguments),
     /// Run in ovs-vswitchd's place: configured by OVSDB, driven by Open vSwitch's tools
     ///
     /// Takes the arguments of ovs-vswitchd, and does the same when its own name is that.
@@ -117,7 +123,7 @@ impl Command {
     /// Whether the command usually ends by a signal and so catches signals itself.
     fn ends_by_signal(&self) -> bool {
         match self {
-            Command::Run(_) | Command::Vswitchd { .. } => true,
+            Command::Run(_) | Command::Vswitchd { .. } | Command::Top(_) => true,
             Command::P4(command) => command.ends_by_signal(),
             _ => false,
         }
@@ -149,6 +155,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::execute(arguments, &console),
         Command::Run(arguments) => run::execute(arguments, &console),
         Command::Ctl(arguments) => ctl::execute(arguments, &console),
+        Command::Top(arguments) => top::execute(arguments, &console),
         Command::Replay(arguments) => replay::execute(arguments, &console),
         Command::Trace(arguments) => trace::execute(arguments, &console),
         Command::Explain(arguments) => explain::execute(arguments, &console),

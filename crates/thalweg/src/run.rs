@@ -21,6 +21,7 @@ mod openflow;
 mod p4;
 mod ports;
 mod pressure;
+mod privileges;
 mod reload;
 mod report;
 mod rules;
@@ -83,7 +84,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     memory::check(config.switch.bytes_at_start(), LOWER)?;
     if config.p4.is_some() {
         let signals = signals::catch()?;
-        return p4::execute(&arguments.config, config, &logging, &signals, console);
+        return p4::execute(&arguments.config, config, &logging, signals, console);
     }
     // Rules are read before anything is opened, so a mistake in them has no effects.
     let rules = rules::read(&config)?;
@@ -93,6 +94,8 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         .iter()
         .map(ports::open)
         .collect::<Result<_>>()?;
+    privileges::drop_unneeded(&arguments.config, &config)?;
+    let signals = signals.watch()?;
     let change = rules.into_change();
     let mut limits = config.switch.clone();
     limits.v2p = v2p::part(&config)?;

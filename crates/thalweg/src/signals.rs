@@ -20,44 +20,57 @@ pub(crate) enum Signal {
     Report,
 }
 
+/// Signals that are caught, and not looked at yet.
+pub(crate) struct CaughtSignals(Signals);
+
 /// The signals caught since [`catch`].
 pub(crate) struct Caught {
     signals: Receiver<Signal>,
     interrupter: Sender<Interrupter>,
 }
 
-/// Catches signals from now on, on a separate thread.
+/// Catches signals from now on; [`CaughtSignals::watch`] starts the thread that looks at them.
 ///
 /// # Errors
 /// If the operating system refuses.
-pub(crate) fn catch() -> Result<Caught> {
+pub(crate) fn catch() -> Result<CaughtSignals> {
     let caught = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2]);
-    let mut caught = caught.context("cannot catch signals")?;
-    let (sender, signals) = channel();
-    let (interrupter, interrupters) = channel::<Interrupter>();
-    let forward = move || {
-        let mut interrupter = None;
-        for signal in caught.forever() {
-            let signal = match signal {
-                SIGHUP => Signal::Reload,
-                SIGUSR1 | SIGUSR2 => Signal::Report,
-                _ => Signal::End,
-            };
-            if sender.send(signal).is_err() {
-                return;
+    Ok(CaughtSignals(caught.context("cannot catch signals")?))
+}
+
+impl CaughtSignals {
+    /// Looks at the signals, on a separate thread.
+    ///
+    /// # Errors
+    /// If there can be no thread.
+    pub(crate) fn watch(self) -> Result<Caught> {
+        let CaughtSignals(mut caught) = self;
+        let (sender, signals) = channel();
+        let (interrupter, interrupters) = channel::<Interrupter>();
+        let forward = move || {
+            let mut interrupter = None;
+            for signal in caught.forever() {
+                let signal = match signal {
+                    SIGHUP => Signal::Reload,
+                    SIGUSR1 | SIGUSR2 => Signal::Report,
+                    _ => Signal::End,
+                };
+                if sender.send(signal).is_err() {
+                    return;
+                }
+                interrupter = interrupters.try_recv().ok().or(interrupter);
+                if let Some(interrupter) = &interrupter {
+                    interrupter.interrupt();
+                }
             }
-            interrupter = interrupters.try_recv().ok().or(interrupter);
-            if let Some(interrupter) = &interrupter {
-                interrupter.interrupt();
-            }
-        }
-    };
-    let thread = std::thread::Builder::new().name("signals".to_owned());
-    thread.spawn(forward).context("cannot catch signals")?;
-    Ok(Caught {
-        signals,
-        interrupter,
-    })
+        };
+        let thread = std::thread::Builder::new().name("signals".to_owned());
+        thread.spawn(forward).context("cannot catch signals")?;
+        Ok(Caught {
+            signals,
+            interrupter,
+        })
+    }
 }
 
 impl Caught {

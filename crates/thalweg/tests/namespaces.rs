@@ -632,3 +632,35 @@ fn stations_are_learned_and_ports_followed() {
     assert!(report["own_changes"].as_u64().unwrap() > 0);
     assert!(report["packets"].as_u64().unwrap() > 0);
 }
+
+#[test]
+fn interfaces_need_cap_net_raw_alone_also_when_they_come_back() {
+    let hosts = Hosts::new();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("br0.toml");
+    let ports = CONFIG.split("[[port]]\nnumber = 3").next().unwrap();
+    std::fs::write(&path, ports).unwrap();
+    std::fs::write(folder.path().join("vlan.rules"), "actions=normal").unwrap();
+    let launcher = ["setpriv", "--inh-caps=-all", "--bounding-set=-all,+net_raw"];
+    let start = || Program::start_by(&launcher, &[], &path);
+    let program = hosts.host.enter(start);
+    program.wait_for("ready br0 with 2 ports");
+    let ping = || {
+        let words = ["-c", "1", "-W", "10", "10.0.10.2"];
+        let mut ping = hosts.left.spawn("ping", &words);
+        assert!(ping.wait().unwrap().success());
+    };
+    ping();
+    hosts.left.ip(&["link", "del", "e1"]);
+    program.wait_for_part("interface `p1` is gone");
+    let veth = ["link", "add", "e1", "type", "veth", "peer", "name", "p1"];
+    hosts
+        .left
+        .ip(&[&veth[..], &["netns", &hosts.host.name]].concat());
+    hosts.host.ip(&["link", "set", "p1", "up", "arp", "off"]);
+    program.wait_for_part("attached again to interface `p1`");
+    hosts.left.ip(&["addr", "add", "10.0.10.1/24", "dev", "e1"]);
+    hosts.left.ip(&["link", "set", "e1", "up"]);
+    ping();
+    assert_eq!(program.end(Signal::TERM).status, Some(0));
+}

@@ -504,3 +504,49 @@ fn prometheus_reads_what_a_run_counts() {
     assert!(errors.contains("cannot listen on"), "{errors}");
     assert_eq!(program.end(Signal::TERM).status, Some(0));
 }
+
+/// The capabilities of each thread of a process, and whether it can gain none.
+fn rights(pid: u32) -> Vec<(u64, bool)> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let rights = tasks.map(|task| {
+        let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        let value = |name: &str| {
+            let mut lines = status.lines();
+            let line = lines.find_map(|line| line.strip_prefix(name));
+            line.expect("the kernel says it").trim().to_owned()
+        };
+        let permitted = u64::from_str_radix(&value("CapPrm:"), 16).unwrap();
+        (permitted, value("NoNewPrivs:") == "1")
+    });
+    rights.collect()
+}
+
+#[test]
+fn no_thread_of_a_run_keeps_what_it_does_not_need() {
+    const NET_RAW: u64 = 1 << 13;
+    let folder = folder(0);
+    let config = |process: &str| {
+        let text = format!(
+            "[switch]\nname = \"br0\"\nrules = [\"r.rules\"]\nworkers = 2\n[control]\n{process}\
+             [[port]]\nnumber = 1\nkind = \"memory\"\n"
+        );
+        std::fs::write(folder.path().join("br0.toml"), text).unwrap();
+        std::fs::write(folder.path().join("r.rules"), RULES).unwrap();
+        let program = Program::start_json(&folder.path().join("br0.toml"));
+        program.wait_for("ready");
+        program
+    };
+    let own = rights(std::process::id())[0].0;
+    let program = config("");
+    let threads = rights(program.id());
+    assert!(threads.len() >= 4, "{threads:?}");
+    for (permitted, gains_none) in threads {
+        assert_eq!((permitted, gains_none), (own & NET_RAW, true));
+    }
+    assert_eq!(program.end(Signal::TERM).status, Some(0));
+    let program = config("[process]\nkeep_capabilities = true\n");
+    for (permitted, gains_none) in rights(program.id()) {
+        assert_eq!((permitted, gains_none), (own, false));
+    }
+    assert_eq!(program.end(Signal::TERM).status, Some(0));
+}

@@ -29,6 +29,25 @@ pub enum ControlClientError {
         /// What the system says.
         error: Error,
     },
+    /// A process has no socket, or may not be looked at.
+    #[error("--target {pid}: no control socket ({error})")]
+    NoProcess {
+        /// The process's number.
+        pid: u32,
+        /// What is wrong.
+        error: Error,
+    },
+    /// No switch is named, and there is no daemon.
+    #[error(
+        "name the switch by --target PATH or --target PID: no daemon has a pidfile ({pidfile}: \
+         {error})"
+    )]
+    NoDaemon {
+        /// The daemon's pidfile.
+        pidfile: String,
+        /// What the system says.
+        error: Error,
+    },
     /// The process did not answer in time.
     #[error("the switch did not answer in time; give it more with --timeout")]
     Late,

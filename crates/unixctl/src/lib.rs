@@ -7,7 +7,8 @@
 //!
 //! - [`ControlConnection`] is the server's side of a connection, without its socket.
 //! - [`ControlSocket`] is the listening socket, with a thread of its own.
-//! - [`ControlClient`] is the client's side, and [`control_path`] finds a process's socket.
+//! - [`ControlClient`] is the client's side, and [`target_path`] finds the socket of a
+//!   switch that a person names.
 //!
 //! The protocol is that of Open vSwitch 3.1 (`lib/unixctl.c`): JSON-RPC 1.0 with texts as
 //! parameters and as result.
@@ -19,6 +20,7 @@ mod conversation;
 mod find;
 mod notes;
 mod socket;
+mod target;
 
 pub use client::{ControlClient, ControlClientError};
 pub use config::ControlConfig;
@@ -26,3 +28,4 @@ pub use conversation::{ControlCommand, ControlCommands, ControlConnection, Contr
 pub use find::control_path;
 pub use notes::{ControlNote, ControlNotes};
 pub use socket::{ControlSocket, LAST_ANSWERS, LoopWaker, PendingCommand};
+pub use target::target_path;

@@ -8,7 +8,9 @@
 
 use std::path::{Path, PathBuf};
 
-use thalweg_config::{ConfigError, Configuration, OpenFlowSettings, P4Settings, V2pSettings};
+use thalweg_config::{
+    ConfigError, Configuration, OpenFlowSettings, P4Settings, ProcessSettings, V2pSettings,
+};
 use thalweg_conntrack::Timeout;
 use thalweg_control::ServerLimits;
 use thalweg_control::openflow::FailMode;
@@ -133,6 +135,7 @@ fn services(config: &Configuration) -> Table {
         ("openflow", config.openflow.as_ref().map(openflow_section)),
         ("control", config.control.as_deref().map(control_section)),
         ("metrics", config.metrics.map(metrics_section)),
+        ("process", Some(process_section(config.process))),
     ];
     let given = sections.into_iter();
     let given = given.filter_map(|(name, section)| Some((name.to_owned(), section?.into())));
@@ -145,6 +148,10 @@ fn control_section(socket: &Path) -> Table {
 
 fn metrics_section(listen: std::net::SocketAddr) -> Table {
     table([("listen", Value::String(listen.to_string()))])
+}
+
+fn process_section(process: ProcessSettings) -> Table {
+    table([("keep_capabilities", process.keeps_capabilities.into())])
 }
 
 fn conntrack_section(config: &Configuration) -> Table {

@@ -13,7 +13,7 @@ use super::Finding;
 use crate::workspace::Workspace;
 
 const PREFIX: &str = "thalweg-";
-const TABLE: [(&str, &[&str]); 27] = [
+const TABLE: [(&str, &[&str]); 28] = [
     ("packet", &[]),
     ("openflow", &[]),
     ("ovsdb", &[]),
@@ -35,6 +35,7 @@ const TABLE: [(&str, &[&str]); 27] = [
     ),
     ("metrics", &["switch"]),
     ("unixctl", &["ovsdb"]),
+    ("top", &["unixctl"]),
     ("vswitchd", &["metrics", "ovsdb", "switch", "unixctl"]),
     ("fabric", &["v2p", "packet"]),
     ("config", &["switch", "fabric"]),
@@ -43,7 +44,14 @@ const TABLE: [(&str, &[&str]); 27] = [
     ("simulate", &["config", "command"]),
     (
         "thalweg",
-        &["bench", "controller", "metrics", "simulate", "vswitchd"],
+        &[
+            "bench",
+            "controller",
+            "metrics",
+            "simulate",
+            "top",
+            "vswitchd",
+        ],
     ),
     ("fuzz", &["simulate", "tunnel", "vswitchd"]),
     ("xtask", &["thalweg"]),

@@ -101,7 +101,7 @@ struct Report {
 /// # Errors
 /// If a file cannot be used, or the switch cannot be reached, refuses a request, or ends.
 pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
-    let signals = catch()?;
+    let signals = catch()?.watch()?;
     let path = arguments.program.display();
     let text = program_text(&arguments.program)?;
     let program = Program::from_json(&text);

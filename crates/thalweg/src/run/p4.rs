@@ -26,13 +26,16 @@ use thalweg_control::{
 use thalweg_p4::cache::behavior::BehaviorConfig;
 use thalweg_p4::{CacheConfig, Program, commands};
 use thalweg_packet::Instant;
-use thalweg_switch::{P4Config, P4Forwarder, P4Plane, P4PlaneConfig, P4Switch, P4Totals, P4Waker};
+use thalweg_switch::{
+    P4Config, P4Forwarder, P4Plane, P4PlaneConfig, P4Switch, P4Totals, P4Waker, SwitchPort,
+};
 
 use super::logging::Logging;
 use super::ports::{Following, open};
+use super::privileges;
 use super::reload::reload_ports;
 use crate::p4::CacheReport;
-use crate::signals::{Caught, Signal};
+use crate::signals::{Caught, CaughtSignals, Signal};
 use thalweg_command::console::{Console, log};
 use thalweg_command::failure::bad_input;
 use thalweg_command::files;
@@ -49,7 +52,7 @@ pub(super) fn execute(
     path: &Path,
     mut config: Configuration,
     logging: &Logging,
-    signals: &Caught,
+    signals: CaughtSignals,
     console: &Console,
 ) -> Result<()> {
     let start = Clock::now();
@@ -57,7 +60,7 @@ pub(super) fn execute(
     let settings = config.p4.clone();
     let settings = &settings.context("who runs a P4 program has a section [p4]")?;
     let (device, forwarder) = device(&config, settings, &waker, start)?;
-    let ports: Vec<_> = config.ports.iter().map(open).collect::<Result<_>>()?;
+    let (ports, signals) = open_all(path, &config, signals)?;
     let wire = Wire::default();
     let limits = P4Config {
         packets: config.switch.packets_per_worker,
@@ -114,6 +117,17 @@ pub(super) fn execute(
     report.p4runtime.extend(given_up(&bounds));
     console.print_json(&report)?;
     console.print(&report.text())
+}
+
+/// Opens the ports, drops what nothing needs any more, and looks at signals from then on.
+fn open_all(
+    path: &Path,
+    config: &Configuration,
+    signals: CaughtSignals,
+) -> Result<(Vec<SwitchPort>, Caught)> {
+    let ports = config.ports.iter().map(open).collect::<Result<_>>()?;
+    privileges::drop_unneeded(path, config)?;
+    Ok((ports, signals.watch()?))
 }
 
 /// Creates the session and its data plane, with the configured program.

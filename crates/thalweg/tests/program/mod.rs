@@ -37,8 +37,15 @@ impl Program {
 
     /// The same with options of `run`.
     pub(crate) fn start_json_with(options: &[&str], config: &Path) -> Program {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
-        command.args(["--json", "run"]).args(options).arg(config);
+        Program::start_by(&[], options, config)
+    }
+
+    /// The same, started by another program with its arguments.
+    pub(crate) fn start_by(launcher: &[&str], options: &[&str], config: &Path) -> Program {
+        let words = [launcher, &[env!("CARGO_BIN_EXE_thalweg")]].concat();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).args(["--json", "run"]);
+        command.args(options).arg(config);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
         let output = child.stdout.take();

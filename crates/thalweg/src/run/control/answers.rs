@@ -100,6 +100,17 @@ pub(super) const COMMANDS: &[Entry] = &[
         ControlCommand::new("thalweg/repairs", "", 0, 0),
         |asked, _| Ok(views::repairs_text(asked.switch)),
     ),
+    (ControlCommand::new("thalweg/live", "", 0, 0), |asked, _| {
+        let (switch, names) = asked.split();
+        Ok(views::live_text(switch, &names))
+    }),
+    (
+        ControlCommand::new("thalweg/talkers", "[filter=..] [limit=N]", 0, 2),
+        |asked, arguments| {
+            let (switch, names) = asked.split();
+            views::talkers_text(switch, &names, arguments)
+        },
+    ),
 ];
 
 impl Asked<'_> {

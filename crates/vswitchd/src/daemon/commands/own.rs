@@ -1,5 +1,6 @@
 //! Commands that Open vSwitch does not have: why entries are as they are, why packets are
-//! dropped, what became of connections and of learned rules, and how entries follow changes.
+//! dropped, what became of connections and of learned rules, how entries follow changes, and
+//! counts and busy entries for programs that ask often.
 
 use thalweg_unixctl::ControlCommand;
 
@@ -7,7 +8,9 @@ use super::Entry;
 use super::trace::ARGUMENTS_MAX;
 use crate::daemon::Daemon;
 use crate::trace::{explain, why_drop};
-use crate::views::{drops_text, learning_text, repairs_text, tracking_text};
+use crate::views::{
+    drops_text, learning_text, live_text, repairs_text, talkers_text, tracking_text,
+};
 
 const QUESTION: &str = "{[dp_name] odp_flow | bridge br_flow} [packet]";
 
@@ -36,6 +39,14 @@ pub(super) const COMMANDS: &[Entry] = &[
     (
         ControlCommand::new("thalweg/repairs", "", 0, 0),
         |daemon, _| Ok(repairs_text(&mut daemon.switch)),
+    ),
+    (
+        ControlCommand::new("thalweg/live", "", 0, 0),
+        |daemon, _| Ok(live_text(&mut daemon.switch, &daemon.bridges)),
+    ),
+    (
+        ControlCommand::new("thalweg/talkers", "[filter=..] [limit=N]", 0, 2),
+        |daemon, arguments| talkers_text(&mut daemon.switch, &daemon.bridges, arguments),
     ),
 ];
 

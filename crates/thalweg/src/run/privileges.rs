@@ -1,0 +1,101 @@
+//! Drops the rights that a run does not need once its files and ports are open.
+//!
+//! What is kept opens interfaces that come back, and ports that a reload or a command adds:
+//!
+//! | capability | if |
+//! | --- | --- |
+//! | `CAP_NET_RAW` | always |
+//! | `CAP_NET_ADMIN` | a port is a tap |
+//! | `CAP_NET_BIND_SERVICE` | something is served by network |
+//! | `CAP_DAC_OVERRIDE` | the configuration, or a folder of its files, is another user's |
+//!
+//! 1. Capabilities are a thread's, so they are dropped before there is a second thread.
+//! 2. Nothing is gained by starting another program (`no_new_privs`).
+//! 3. A capability that the process does not have is not missed here: opening a port says so.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use rustix::thread::{CapabilitySet, CapabilitySets};
+use thalweg_config::Configuration;
+use thalweg_io::PortKind;
+use tracing::info;
+
+use super::logging::module::RUN;
+
+/// Drops what the configuration does not need.
+///
+/// # Errors
+/// If the system refuses.
+pub(super) fn drop_unneeded(path: &Path, config: &Configuration) -> Result<()> {
+    let refused = "cannot drop capabilities; keep them with keep_capabilities in [process]";
+    if config.process.keeps_capabilities {
+        return Ok(());
+    }
+    rustix::thread::set_no_new_privs(true).context(refused)?;
+    let had = rustix::thread::capabilities(None).context(refused)?;
+    let kept = had.permitted & needed(path, config);
+    let sets = CapabilitySets {
+        effective: kept,
+        permitted: kept,
+        inheritable: CapabilitySet::empty(),
+    };
+    rustix::thread::set_capabilities(None, sets).context(refused)?;
+    info!(target: RUN, "capabilities: {}", names(kept));
+    Ok(())
+}
+
+/// What the configuration needs while the switch runs.
+fn needed(path: &Path, config: &Configuration) -> CapabilitySet {
+    let mut set = CapabilitySet::NET_RAW;
+    if config.ports.iter().any(|port| port.kind == PortKind::Tap) {
+        set |= CapabilitySet::NET_ADMIN;
+    }
+    if config.openflow.is_some() || config.metrics.is_some() || config.p4.is_some() {
+        set |= CapabilitySet::NET_BIND_SERVICE;
+    }
+    let files = [path].into_iter();
+    let files = files.chain(
+        config
+            .rules
+            .iter()
+            .chain(&config.groups)
+            .map(PathBuf::as_path),
+    );
+    if files.chain(config.control.as_deref()).any(is_of_another) {
+        set |= CapabilitySet::DAC_OVERRIDE;
+    }
+    set
+}
+
+/// Whether a file or its folder belongs to another user than the process.
+fn is_of_another(path: &Path) -> bool {
+    let folder = path.parent().unwrap_or(path);
+    let folder = match folder.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => folder,
+    };
+    let own = rustix::process::geteuid().as_raw();
+    let owner = |path: &Path| Some(std::fs::metadata(path).ok()?.uid());
+    [path, folder]
+        .into_iter()
+        .filter_map(owner)
+        .any(|owner| owner != own)
+}
+
+/// The names of capabilities that [`needed`] can have.
+fn names(set: CapabilitySet) -> String {
+    let all = [
+        (CapabilitySet::NET_RAW, "CAP_NET_RAW"),
+        (CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN"),
+        (CapabilitySet::NET_BIND_SERVICE, "CAP_NET_BIND_SERVICE"),
+        (CapabilitySet::DAC_OVERRIDE, "CAP_DAC_OVERRIDE"),
+    ];
+    let has = all.iter().filter(|(one, _)| set.contains(*one));
+    let names: Vec<&str> = has.map(|(_, name)| *name).collect();
+    match names.is_empty() {
+        true => "none".to_owned(),
+        false => names.join(", "),
+    }
+}
