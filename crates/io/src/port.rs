@@ -24,6 +24,18 @@ pub trait Port: Send {
     /// Packets that cannot be sent are dropped and counted. The buffers go back to `pool`.
     fn send(&mut self, pool: &mut PacketPool, burst: &mut Vec<Packet>);
 
+    /// Has the port give frames that stand for segments as one packet each, and packets whose
+    /// checksum is not there yet ([`Packet::unfinished`]).
+    ///
+    /// The owner passes such packets on by [`send_burst`]. Without this call every packet is one
+    /// finished frame. A port that cannot give others ignores it.
+    fn keep_whole(&mut self) {}
+
+    /// Whether [`Port::send`] takes unfinished packets.
+    fn takes_whole(&self) -> bool {
+        false
+    }
+
     /// Whether the port can carry packets now.
     ///
     /// It may ask the operating system (two calls), so call it on the slow path, not for each
@@ -48,6 +60,51 @@ pub trait Port: Send {
     }
 }
 
+/// Sends every packet of `burst`, and leaves it empty: to a port that does not take unfinished
+/// packets, finished frames only.
+///
+/// A packet that stands for segments is cut here, at most [`BURST`] of them at a time.
+pub fn send_burst<P: Port + ?Sized>(port: &mut P, pool: &mut PacketPool, burst: &mut Vec<Packet>) {
+    let is_finished = || !burst.iter().any(Packet::is_unfinished);
+    match port.takes_whole() || is_finished() {
+        true => port.send(pool, burst),
+        false => send_finished(port, pool, burst),
+    }
+}
+
+/// The same for a port that does not take unfinished packets.
+#[cold]
+pub(crate) fn send_finished<P: Port + ?Sized>(
+    port: &mut P,
+    pool: &mut PacketPool,
+    burst: &mut Vec<Packet>,
+) {
+    let mut ready = Vec::with_capacity(BURST);
+    for mut packet in burst.drain(..) {
+        if !packet.is_segmented() {
+            packet.finish();
+            ready.push(packet);
+        } else {
+            for index in 0..packet.segment_count() {
+                if ready.len() >= BURST || pool.available() == 0 {
+                    port.send(pool, &mut ready);
+                }
+                // The pool frees what is too much for it.
+                let mut segment = pool.take().unwrap_or_default();
+                packet.emit_segment(index, &mut segment);
+                ready.push(segment);
+            }
+            pool.put(packet);
+        }
+        if ready.len() >= BURST {
+            port.send(pool, &mut ready);
+        }
+    }
+    if !ready.is_empty() {
+        port.send(pool, &mut ready);
+    }
+}
+
 /// Whether a port can carry packets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PortStatus {
@@ -68,6 +125,14 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn send(&mut self, pool: &mut PacketPool, burst: &mut Vec<Packet>) {
         (**self).send(pool, burst);
+    }
+
+    fn keep_whole(&mut self) {
+        (**self).keep_whole();
+    }
+
+    fn takes_whole(&self) -> bool {
+        (**self).takes_whole()
     }
 
     fn status(&mut self) -> PortStatus {
