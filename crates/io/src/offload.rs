@@ -140,6 +140,15 @@ pub(crate) fn leave_undone(packet: &mut Packet, offload: &Offload) -> bool {
         && packet.mark_unfinished(work)
 }
 
+/// Whether the kernel finds the headers of an unfinished packet: nothing but tags is in front of IP.
+pub(crate) fn is_for_kernel(packet: &Packet) -> bool {
+    packet.unfinished().is_some_and(|work| {
+        let ip_bytes = if work.is_ipv6 { IPV6_HEADER_BYTES } else { 20 };
+        let behind = ip_bytes + usize::from(work.covered_bytes);
+        network_start(packet.bytes()) == packet.len().checked_sub(behind)
+    })
+}
+
 /// What the kernel must be asked for when it sends a packet; nothing for most.
 ///
 /// The packet's checksum is made partial, as the kernel expects.

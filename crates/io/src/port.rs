@@ -6,6 +6,7 @@ pub use thalweg_packet::BURST;
 use thalweg_packet::{Instant, Packet, PacketPool};
 
 use crate::PortCounters;
+use crate::offload::is_for_kernel;
 
 /// Receives and sends packets, a burst at a time.
 ///
@@ -63,10 +64,13 @@ pub trait Port: Send {
 /// Sends every packet of `burst`, and leaves it empty: to a port that does not take unfinished
 /// packets, finished frames only.
 ///
-/// A packet that stands for segments is cut here, at most [`BURST`] of them at a time.
+/// A packet that stands for segments is cut here, at most [`BURST`] of them at a time. So is one
+/// whose IP header the kernel would not find, since it is behind labels.
 pub fn send_burst<P: Port + ?Sized>(port: &mut P, pool: &mut PacketPool, burst: &mut Vec<Packet>) {
-    let is_finished = || !burst.iter().any(Packet::is_unfinished);
-    match port.takes_whole() || is_finished() {
+    let takes_whole = port.takes_whole();
+    let is_taken =
+        |packet: &Packet| !packet.is_unfinished() || takes_whole && is_for_kernel(packet);
+    match burst.iter().all(is_taken) {
         true => port.send(pool, burst),
         false => send_finished(port, pool, burst),
     }

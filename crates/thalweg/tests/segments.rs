@@ -255,7 +255,10 @@ fn cross(way: &Way) {
         // A host counts a segment more or less where it splits what it sends again.
         let counted = of_rules(&report, port, "packets");
         let differs = counted.abs_diff(counts["OutSegs"]);
-        assert!(differs <= 2 + counts["RetransSegs"], "{counts:?} {report:#}");
+        assert!(
+            differs <= 2 + counts["RetransSegs"],
+            "{counts:?} {report:#}"
+        );
         // The payload of both connections, with at least 54 bytes of headers each.
         let least = 2 * data.len() as u64 + 54 * counted;
         let bytes = of_rules(&report, port, "bytes");

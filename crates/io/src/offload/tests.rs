@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use thalweg_packet::{MOST_SEGMENTS, PacketPool, PortId};
+use thalweg_packet::{Headers, MOST_SEGMENTS, PacketPool, PortId};
 
 use super::*;
 use crate::{MemoryPort, send_burst};
@@ -264,6 +264,12 @@ proptest! {
         prop_assert_eq!(Offload { header_bytes: 0, ..asked }, offload);
         prop_assert_eq!(usize::from(asked.header_bytes), shape.header());
         prop_assert_eq!(Offload::from_bytes(&asked.to_bytes()), asked);
+
+        prop_assert!(is_for_kernel(&packet));
+        let mut labelled = packet.clone();
+        let mut headers = Headers::parse(packet.bytes()).unwrap();
+        prop_assert!(Rewriter::new(&mut labelled, &mut headers).push_mpls(0x8847, 0x100));
+        prop_assert!(!is_for_kernel(&labelled) && labelled.is_unfinished());
 
         put(packet.bytes_mut(), at, 0x4321);
         let (mut port, handle) = MemoryPort::new(PortId(1), 1_000);

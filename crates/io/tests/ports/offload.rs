@@ -130,26 +130,25 @@ fn tcp_segments(host: &Namespace) -> (u64, u64) {
     (count("InCsumErrors"), count("OutSegs"))
 }
 
+/// A cable whose left end is a host with this address.
+fn host(purpose: &str, address: &str) -> Cable {
+    let cable = Cable::with_ipv6(purpose);
+    let (prefix, more): (_, &[&str]) = match address.contains(':') {
+        true => ("/64", &["nodad"]),
+        false => ("/24", &[]),
+    };
+    let address = format!("{address}{prefix}");
+    let command = ["addr", "add", &address, "dev", "va"];
+    cable.left.ip(&[&command[..], more].concat());
+    cable
+}
+
 /// Two hosts, each with segmentation offload on, and two ports between them; returns the longest
 /// frames that passed, by IPv4 and by IPv6.
 fn tcp_crosses_two_ports(method: ReceiveMethod, keeps_whole: bool) -> Vec<usize> {
     let mut longest = Vec::new();
     for (left_address, right_address) in [("10.1.0.1", "10.1.0.2"), ("fd00::1", "fd00::2")] {
-        let (first, second) = (Cable::with_ipv6("tcp1"), Cable::with_ipv6("tcp2"));
-        let prefix = if left_address.contains(':') {
-            "/64"
-        } else {
-            "/24"
-        };
-        for (cable, address) in [(&first, left_address), (&second, right_address)] {
-            let mut command = vec!["addr", "add"];
-            let address = format!("{address}{prefix}");
-            command.extend([&address, "dev", "va"]);
-            if prefix == "/64" {
-                command.push("nodad");
-            }
-            cable.left.ip(&command);
-        }
+        let (first, second) = (host("tcp1", left_address), host("tcp2", right_address));
         let (mut left, mut right) = (
             af_packet(&first.right, "vb", method),
             af_packet(&second.right, "vb", method),
