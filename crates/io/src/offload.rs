@@ -140,7 +140,7 @@ pub(crate) fn leave_undone(packet: &mut Packet, offload: &Offload) -> bool {
         && packet.mark_unfinished(work)
 }
 
-/// Whether the kernel finds the headers of an unfinished packet: nothing but tags is in front of IP.
+/// Whether the kernel finds the headers of an unfinished packet: only tags are in front of IP.
 pub(crate) fn is_for_kernel(packet: &Packet) -> bool {
     packet.unfinished().is_some_and(|work| {
         let ip_bytes = if work.is_ipv6 { IPV6_HEADER_BYTES } else { 20 };

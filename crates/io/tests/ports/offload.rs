@@ -204,7 +204,7 @@ fn tcp_crosses_two_ports(method: ReceiveMethod, keeps_whole: bool) -> Vec<usize>
         for (host, port) in [(&first.left, &left), (&second.left, &right)] {
             let (wrong, segments) = tcp_segments(host);
             assert_eq!(wrong, 0);
-            // A ring has frames that nobody has read yet.
+            // A ring keeps frames of a block that is not full.
             let others = port.received_packets.abs_diff(segments);
             let is_counted = others < 20 || method == ReceiveMethod::Ring;
             assert!(is_counted, "{segments}: {port:?}");
