@@ -46,7 +46,7 @@ use crate::connection::{Connection, Direction};
 use crate::counters::{Event, Tally};
 use crate::expectation::Expectations;
 use crate::hash::Seed;
-use crate::reading::{Reading, read};
+use crate::reading::{Reading, read_sums};
 use crate::rewrite::translate;
 use crate::sync::{Mutex, MutexGuard};
 use crate::table::{Key, Reference, Removed, Settings, Shard};
@@ -262,7 +262,7 @@ impl Tracker {
             // Refused before it was tracked, as a bad fragment is.
             return invalid(request.zone);
         }
-        let reading = match read(frame.bytes(), headers, request.zone) {
+        let reading = match read_sums(frame.bytes(), headers, request.zone, frame.has_sum()) {
             Ok(reading) => reading,
             Err(event) => {
                 self.tally.count(event);

@@ -71,8 +71,8 @@ impl HandFlow {
     }
 
     fn count(&self, packet: &Packet, now: Instant) {
-        let bytes = packet.own_len() as u64;
-        self.packets.fetch_add(1, Ordering::Relaxed);
+        let (packets, bytes) = packet.wire_counts();
+        self.packets.fetch_add(packets, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.used_at.fetch_max(now.as_nanos(), Ordering::Relaxed);
     }

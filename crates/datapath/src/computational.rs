@@ -165,7 +165,7 @@ impl<const W: usize> Core<W> {
         if let Some(Some(rule)) = flow.first
             && let Some(shortcut) = pipeline.shortcut(rule, packet.in_port(), self.version)
         {
-            self.tally.add(rule, packet.len(), now);
+            self.tally.add(rule, counters_of(&packet), now);
             let effect = match shortcut {
                 Shortcut::Send(port) => Effect::Output(port),
                 Shortcut::Drop(reason) => Effect::Drop { reason, copies: 1 },
@@ -201,7 +201,7 @@ impl<const W: usize> Core<W> {
             &mut self.tally,
             &mut self.ledger,
             credits,
-            packet.len(),
+            counters_of(&packet),
             now,
         );
         self.remember_exactly(flow, &effects, credits, now);
@@ -285,7 +285,7 @@ impl<const W: usize> Core<W> {
         (entry.used_at, entry.is_recent) = (now, true);
         // Invariant 1.
         let (tally, ledger) = (&mut self.tally, &mut self.ledger);
-        count(tally, ledger, &entry.credits, packet.len(), now);
+        count(tally, ledger, &entry.credits, counters_of(&packet), now);
         let drops = &mut self.statistics.drops;
         let program = &entry.program;
         let (headers, connection) = (&burst.headers[index], burst.connection(index));
@@ -293,18 +293,24 @@ impl<const W: usize> Core<W> {
     }
 }
 
+/// What a packet counts.
+fn counters_of(packet: &Packet) -> Counters {
+    let (packets, bytes) = packet.wire_counts();
+    Counters { packets, bytes }
+}
+
 /// Counts a packet for everything its walk met.
-fn count(tally: &mut Tally, ledger: &mut Ledger, credits: &[Credit], bytes: usize, now: Instant) {
+fn count(
+    tally: &mut Tally,
+    ledger: &mut Ledger,
+    credits: &[Credit],
+    counters: Counters,
+    now: Instant,
+) {
     for credit in credits {
         match credit {
-            Credit::Rule(rule) => tally.add(*rule, bytes, now),
-            other => {
-                let counters = Counters {
-                    packets: 1,
-                    bytes: bytes as u64,
-                };
-                ledger.add(std::slice::from_ref(other), counters, now);
-            }
+            Credit::Rule(rule) => tally.add(*rule, counters, now),
+            other => ledger.add(std::slice::from_ref(other), counters, now),
         }
     }
 }

@@ -539,8 +539,9 @@ impl<const W: usize> Core<W> {
         outbox: &mut Outbox,
     ) {
         let entry = self.entries.get_mut(id);
-        entry.counters.packets += 1;
-        entry.counters.bytes += packet.own_len() as u64;
+        let (packets, bytes) = packet.wire_counts();
+        entry.counters.packets += packets;
+        entry.counters.bytes += bytes;
         entry.used_at = now;
         entry.is_recent = true;
         let drops = &mut self.statistics.drops;
@@ -560,14 +561,8 @@ impl<const W: usize> Core<W> {
     ) {
         let answer = burst.once.iter().find(|(of, ..)| *of == index);
         let (_, program, credits) = answer.expect("every packet has an answer");
-        self.ledger.add(
-            credits,
-            Counters {
-                packets: 1,
-                bytes: packet.own_len() as u64,
-            },
-            now,
-        );
+        let (packets, bytes) = packet.wire_counts();
+        self.ledger.add(credits, Counters { packets, bytes }, now);
         let (headers, drops) = (&burst.headers[index], &mut self.statistics.drops);
         let connection = burst.connection(index);
         program.run(packet, headers, connection, &self.fields, drops, outbox);

@@ -158,7 +158,7 @@ impl Program {
         match self {
             Program::Send(port) => outbox.sent.push((*port, packet)),
             Program::Drop(reason) => {
-                drops.count(*reason, 1);
+                drops.count(*reason, packet.wire_counts().0);
                 outbox.pool.put(packet);
             }
             Program::Run(effects) => {

@@ -87,8 +87,8 @@ struct Tallied {
 }
 
 impl Tally {
-    /// Counts a packet of `bytes` bytes.
-    pub(crate) fn add(&mut self, rule: RuleId, bytes: usize, now: Instant) {
+    /// Counts what a packet counts.
+    pub(crate) fn add(&mut self, rule: RuleId, counters: Counters, now: Instant) {
         let place = rule.0 as usize;
         if self.by_rule.len() <= place {
             self.by_rule.resize(place + 1, Default::default());
@@ -98,8 +98,8 @@ impl Tally {
             tallied.is_listed = true;
             self.counted.push(rule);
         }
-        tallied.counters.packets += 1;
-        tallied.counters.bytes += bytes as u64;
+        tallied.counters.packets += counters.packets;
+        tallied.counters.bytes += counters.bytes;
         tallied.used_at = now;
     }
 
@@ -187,8 +187,12 @@ mod tests {
     fn rules_that_go_give_their_counts_away_and_others_keep_theirs() {
         let (mut tally, mut ledger) = (Tally::default(), Ledger::default());
         let now = Instant::from_nanos(7);
+        let one = Counters {
+            packets: 1,
+            bytes: 64,
+        };
         for rule in [1, 2, 3, 2, 9] {
-            tally.add(RuleId(rule), 64, now);
+            tally.add(RuleId(rule), one, now);
         }
         // Rule 4 has counted nothing; 1,000 is beyond all rules that did.
         let gone = [2, 4, 1_000].map(RuleId);
@@ -197,7 +201,7 @@ mod tests {
         assert_eq!(tally.used_at(RuleId(2)), None);
         assert_eq!(tally.used_at(RuleId(3)), Some(now));
         // The number now belongs to another rule; it is still listed once.
-        tally.add(RuleId(2), 64, now);
+        tally.add(RuleId(2), one, now);
         assert_eq!(tally.counted.len(), 4);
         let mut rest = Ledger::default();
         tally.settle(&mut rest);

@@ -11,6 +11,11 @@
 //!   veth pairs and containers work unchanged, without `ethtool -K`. The segments may take
 //!   several bursts, since the burst's limit holds.
 //!
+//! An owner that knows unfinished packets ([`Port::keep_whole`]) gets both as they are, if they are
+//! of the plain form that [`Packet::mark_unfinished`] asks for; by the ring, super-frames are cut
+//! all the same. The port sends unfinished packets with a request to the kernel, and cuts them
+//! itself if the kernel refuses.
+//!
 //! A message can be received as soon as its frame has arrived. A block of the ring is handed
 //! over when it is full or when a timer of at least a millisecond ends. So on a quiet link
 //! each frame waits for the timer, at every hop of every handshake. In return a frame costs
@@ -51,12 +56,13 @@ pub use self::method::ReceiveMethod;
 
 use self::messages::Messages;
 use self::ring::Ring;
-use crate::offload::{BadOffload, SuperFrame, complete_checksum, insert_vlan_tag};
-use crate::sys::{Claim, ClaimError, Interface, Link, PacketSocket, ReceiveRing, Received};
+use crate::offload::ask_for;
+use crate::port::send_finished;
+use crate::sink::{HEADER_BYTES, Sink};
+use crate::sys::{
+    Claim, ClaimError, Interface, Link, PacketSocket, ReceiveRing, VIRTIO_HEADER_BYTES,
+};
 use crate::{BURST, DropReason, Error, Port, PortCounters, PortStatus};
-
-/// The length of an Ethernet header.
-const HEADER_BYTES: usize = 14;
 
 const CAPABILITY: &str = "CAP_NET_RAW";
 
@@ -77,6 +83,7 @@ pub struct AfPacketPort {
     receiver: Receiver,
     counters: PortCounters,
     kernel_dropped: Cell<u64>,
+    keeps_whole: bool,
 }
 
 impl AfPacketPort {
@@ -123,6 +130,7 @@ impl AfPacketPort {
             receiver,
             counters: PortCounters::default(),
             kernel_dropped: Cell::new(0),
+            keeps_whole: false,
         })
     }
 
@@ -139,7 +147,9 @@ impl AfPacketPort {
             DropReason::LinkDown | DropReason::QueueFull => refused.len(),
             _ => 1,
         };
-        self.counters.drops.add(reason, count as u64);
+        let frames = refused[..count].iter();
+        let frames = frames.map(|packet| packet.wire_counts().0).sum();
+        self.counters.drops.add(reason, frames);
         count
     }
 }
@@ -149,6 +159,7 @@ impl Port for AfPacketPort {
         let mut sink = Sink {
             limit: burst.len() + BURST,
             number: self.number,
+            keeps_whole: self.keeps_whole,
             counters: &mut self.counters,
             pool,
             burst,
@@ -167,19 +178,38 @@ impl Port for AfPacketPort {
         let mut may_be_old_news = true;
         let mut done = 0;
         while done < burst.len() {
-            match self.socket.send(&burst[done..]) {
+            let mut headers = [[0; VIRTIO_HEADER_BYTES]; BURST];
+            for (packet, header) in burst[done..].iter_mut().zip(&mut headers) {
+                if packet.is_unfinished() {
+                    *header = ask_for(packet).to_bytes();
+                }
+            }
+            match self.socket.send(&burst[done..], &headers) {
                 Ok(count) => {
                     for packet in &burst[done..done + count] {
-                        self.counters.add_sent(packet.len());
+                        self.counters.add_sent_packet(packet);
                     }
                     done += count;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if is_link_down(&error) && may_be_old_news => may_be_old_news = false,
+                Err(error) if burst[done].is_unfinished() && is_unable(&error) => {
+                    let packet = std::mem::take(&mut burst[done]);
+                    send_finished(self, pool, &mut vec![packet]);
+                    done += 1;
+                }
                 Err(error) => done += self.note_refusal(&error, &burst[done..]),
             }
         }
         pool.put_burst(burst);
+    }
+
+    fn keep_whole(&mut self) {
+        self.keeps_whole = true;
+    }
+
+    fn takes_whole(&self) -> bool {
+        true
     }
 
     fn status(&mut self) -> PortStatus {
@@ -248,88 +278,13 @@ enum Receiver {
     Ring(Ring),
 }
 
-/// How to handle a frame that arrived.
-enum Handling {
-    /// This host sent the frame (invariant 1).
-    Ignore,
-    Drop(DropReason),
-    /// The frame is a super-frame.
-    Cut,
-    Pass,
-}
-
-impl Handling {
-    fn of(received: &Received) -> Handling {
-        match received {
-            Received {
-                is_outgoing: true, ..
-            } => Handling::Ignore,
-            Received { is_cut: true, .. } => Handling::Drop(DropReason::TooLong),
-            _ if SuperFrame::is_asked_for(&received.offload) => Handling::Cut,
-            _ if received.len_bytes < HEADER_BYTES => Handling::Drop(DropReason::TooShort),
-            _ => Handling::Pass,
-        }
-    }
-}
-
-/// The destination of one receive call's packets.
-struct Sink<'a> {
-    pool: &'a mut PacketPool,
-    burst: &'a mut Vec<Packet>,
-    counters: &'a mut PortCounters,
-    limit: usize,
-    number: PortId,
-    now: Instant,
-}
-
-impl Sink<'_> {
-    fn is_full(&self) -> bool {
-        self.burst.len() >= self.limit
-    }
-
-    /// Passes on a frame that is one packet, the usual case.
-    fn push_frame(&mut self, mut packet: Packet, received: &Received) {
-        match complete_checksum(packet.bytes_mut(), &received.offload) {
-            Ok(()) => self.push(packet, received),
-            Err(BadOffload) => {
-                self.counters.add_drop(DropReason::Offload);
-                self.pool.put(packet);
-            }
-        }
-    }
-
-    /// Cuts a super-frame, whose bytes are in two parts, from segment `next` on.
-    ///
-    /// Returns false if the burst fills or the pool empties before the last segment.
-    fn push_segments(&mut self, parts: [&[u8]; 2], received: &Received, next: &mut usize) -> bool {
-        let [front, rest] = parts;
-        let Ok(frame) = SuperFrame::parse(front, rest, received.offload) else {
-            self.counters.add_drop(DropReason::Offload);
-            return true;
-        };
-        while *next < frame.segments() {
-            if self.is_full() {
-                return false;
-            }
-            let Some(mut packet) = self.pool.take() else {
-                self.counters.pool_refusals += 1;
-                return false;
-            };
-            frame.emit_segment(*next, &mut packet);
-            *next += 1;
-            self.push(packet, received);
-        }
-        true
-    }
-
-    fn push(&mut self, mut packet: Packet, received: &Received) {
-        if let Some(tag) = received.vlan {
-            insert_vlan_tag(&mut packet, tag);
-        }
-        packet.set_received(self.number, self.now);
-        self.counters.add_received(packet.len());
-        self.burst.push(packet);
-    }
+/// Whether the kernel may take the segments of a frame that it refused as a whole.
+pub(crate) fn is_unable(error: &io::Error) -> bool {
+    let number = error.raw_os_error();
+    matches!(
+        number,
+        Some(libc::EINVAL | libc::EMSGSIZE | libc::EOPNOTSUPP | libc::ENOBUFS)
+    )
 }
 
 fn is_link_down(error: &io::Error) -> bool {

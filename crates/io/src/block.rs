@@ -79,18 +79,30 @@ impl<P: Port> Port for BlockPort<P> {
             return;
         }
         for packet in burst.drain(first..) {
-            self.taken.0 += 1;
-            self.taken.1 += packet.len() as u64;
+            let (packets, bytes) = packet.wire_counts();
+            self.taken.0 += packets;
+            self.taken.1 += bytes;
             pool.put(packet);
         }
     }
 
     fn send(&mut self, pool: &mut PacketPool, burst: &mut Vec<Packet>) {
         if self.block.blocks(SENDING) {
-            self.unsent += burst.len() as u64;
+            self.unsent += burst
+                .iter()
+                .map(|packet| packet.wire_counts().0)
+                .sum::<u64>();
             return pool.put_burst(burst);
         }
         self.inner.send(pool, burst);
+    }
+
+    fn keep_whole(&mut self) {
+        self.inner.keep_whole();
+    }
+
+    fn takes_whole(&self) -> bool {
+        self.inner.takes_whole()
     }
 
     fn status(&mut self) -> PortStatus {

@@ -1,8 +1,11 @@
 //! The counters of a port.
 //!
-//! 1. A packet is counted once: as received, as sent, or under one [`DropReason`].
+//! 1. A packet is counted once: as received, as sent, or under one [`DropReason`]. One that stands
+//!    for segments counts as these.
 //! 2. Counters only grow, and are plain numbers. A port belongs to one worker; other threads
 //!    get copies.
+
+use thalweg_packet::Packet;
 
 /// Why a port dropped a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -141,6 +144,20 @@ impl PortCounters {
     pub(crate) fn add_received(&mut self, bytes: usize) {
         self.received_packets += 1;
         self.received_bytes += bytes as u64;
+    }
+
+    /// Counts a packet as the frames that it stands for.
+    pub(crate) fn add_received_packet(&mut self, packet: &Packet) {
+        let (packets, bytes) = packet.wire_counts();
+        self.received_packets += packets;
+        self.received_bytes += bytes;
+    }
+
+    /// Counts a packet as the frames that it stands for.
+    pub(crate) fn add_sent_packet(&mut self, packet: &Packet) {
+        let (packets, bytes) = packet.wire_counts();
+        self.sent_packets += packets;
+        self.sent_bytes += bytes;
     }
 
     pub(crate) fn add_sent(&mut self, bytes: usize) {

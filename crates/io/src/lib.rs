@@ -63,6 +63,7 @@ mod links;
 mod memory;
 mod offload;
 mod port;
+mod sink;
 #[allow(unsafe_code)]
 mod sys;
 mod tap;
@@ -79,7 +80,7 @@ pub use error::Error;
 pub use fault::{FaultCounters, FaultPort, FaultRates};
 pub use links::{LinkWatch, interfaces, set_address, set_mtu};
 pub use memory::{CyclePort, MemoryHandle, MemoryPort, NullPort};
-pub use port::{BURST, Port, PortStatus};
+pub use port::{BURST, Port, PortStatus, send_burst};
 pub use tap::TapPort;
 pub use trace::TracePort;
 pub use tunnel::{

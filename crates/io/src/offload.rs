@@ -28,8 +28,8 @@
 //! References: Braden et al., "Computing the Internet Checksum", RFC 1071; RFC 1624 for the
 //! change of length; virtio 1.2, 5.1.6; the kernel's `tcp_gso_segment`.
 
-use thalweg_packet::Packet;
 use thalweg_packet::checksum::{Sum, checksum, sctp_checksum, udp_checksum_for_wire};
+use thalweg_packet::{HEADROOM_BYTES, Packet, Rewriter, Unfinished};
 
 use crate::sys::{Offload, VlanTag};
 
@@ -96,6 +96,81 @@ pub(crate) fn complete_checksum(frame: &mut [u8], offload: &Offload) -> Result<(
         _ => put(covered, offset, checksum(covered)),
     }
     Ok(())
+}
+
+/// Leaves what the kernel left undone to the port that sends the packet; false if the packet or the
+/// request is not of a plain form, and then nothing changes.
+///
+/// `packet` is the frame as it was received, without the tag that the kernel removed.
+pub(crate) fn leave_undone(packet: &mut Packet, offload: &Offload) -> bool {
+    // Room for what rules push, within the longest frame that can be parsed.
+    let longest = Rewriter::MAX_FRAME_BYTES - HEADROOM_BYTES;
+    if offload.flags & NEEDS_CHECKSUM == 0 || packet.len() > longest {
+        return false;
+    }
+    let transport = usize::from(offload.checksum_start);
+    let bytes = packet.bytes();
+    let (Some(network), Some(covered)) = (network_start(bytes), bytes.len().checked_sub(transport))
+    else {
+        return false;
+    };
+    let is_ipv6 = !is_ipv4(bytes, network);
+    let is_udp = usize::from(offload.checksum_offset) == UDP_CHECKSUM_OFFSET;
+    let kind = match (is_udp, is_ipv6) {
+        (true, _) => SEGMENTATION_UDP,
+        (false, false) => SEGMENTATION_TCP4,
+        (false, true) => SEGMENTATION_TCP6,
+    };
+    let work = Unfinished {
+        is_ipv6,
+        is_udp,
+        has_ecn: offload.segmentation & SEGMENTATION_ECN != 0,
+        segment_bytes: match SuperFrame::is_asked_for(offload) {
+            true => offload.segment_bytes,
+            false => 0,
+        },
+        covered_bytes: covered as u16,
+    };
+    let is_known = !SuperFrame::is_asked_for(offload)
+        || offload.segmentation & !SEGMENTATION_ECN == kind && offload.segment_bytes > 0;
+    let ip_bytes = if is_ipv6 { IPV6_HEADER_BYTES } else { 20 };
+    is_known
+        && network + ip_bytes == transport
+        && usize::from(offload.checksum_offset) == work.checksum_offset()
+        && packet.mark_unfinished(work)
+}
+
+/// Whether the kernel finds the headers of an unfinished packet: only tags are in front of IP.
+pub(crate) fn is_for_kernel(packet: &Packet) -> bool {
+    packet.unfinished().is_some_and(|work| {
+        let ip_bytes = if work.is_ipv6 { IPV6_HEADER_BYTES } else { 20 };
+        let behind = ip_bytes + usize::from(work.covered_bytes);
+        network_start(packet.bytes()) == packet.len().checked_sub(behind)
+    })
+}
+
+/// What the kernel must be asked for when it sends a packet; nothing for most.
+///
+/// The packet's checksum is made partial, as the kernel expects.
+pub(crate) fn ask_for(packet: &mut Packet) -> Offload {
+    let is_segmented = packet.is_segmented();
+    let Some((work, transport, payload)) = packet.prepare_for_card() else {
+        return Offload::default();
+    };
+    let kind = match (work.is_udp, work.is_ipv6) {
+        (true, _) => SEGMENTATION_UDP,
+        (false, false) => SEGMENTATION_TCP4,
+        (false, true) => SEGMENTATION_TCP6,
+    };
+    let ecn = if work.has_ecn { SEGMENTATION_ECN } else { 0 };
+    Offload {
+        flags: NEEDS_CHECKSUM,
+        segmentation: if is_segmented { kind | ecn } else { 0 },
+        header_bytes: payload as u16,
+        segment_bytes: work.segment_bytes,
+        checksum_start: transport as u16,
+        checksum_offset: work.checksum_offset() as u16,
+    }
 }
 
 /// Puts a tag that the kernel removed back behind the addresses.

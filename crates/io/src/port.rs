@@ -6,6 +6,7 @@ pub use thalweg_packet::BURST;
 use thalweg_packet::{Instant, Packet, PacketPool};
 
 use crate::PortCounters;
+use crate::offload::is_for_kernel;
 
 /// Receives and sends packets, a burst at a time.
 ///
@@ -23,6 +24,18 @@ pub trait Port: Send {
     ///
     /// Packets that cannot be sent are dropped and counted. The buffers go back to `pool`.
     fn send(&mut self, pool: &mut PacketPool, burst: &mut Vec<Packet>);
+
+    /// Has the port give frames that stand for segments as one packet each, and packets whose
+    /// checksum is not there yet ([`Packet::unfinished`]).
+    ///
+    /// The owner passes such packets on by [`send_burst`]. Without this call every packet is one
+    /// finished frame. A port that cannot give others ignores it.
+    fn keep_whole(&mut self) {}
+
+    /// Whether [`Port::send`] takes unfinished packets.
+    fn takes_whole(&self) -> bool {
+        false
+    }
 
     /// Whether the port can carry packets now.
     ///
@@ -48,6 +61,54 @@ pub trait Port: Send {
     }
 }
 
+/// Sends every packet of `burst`, and leaves it empty: to a port that does not take unfinished
+/// packets, finished frames only.
+///
+/// A packet that stands for segments is cut here, at most [`BURST`] of them at a time. So is one
+/// whose IP header the kernel would not find, since it is behind labels.
+pub fn send_burst<P: Port + ?Sized>(port: &mut P, pool: &mut PacketPool, burst: &mut Vec<Packet>) {
+    let takes_whole = port.takes_whole();
+    let is_taken =
+        |packet: &Packet| !packet.is_unfinished() || takes_whole && is_for_kernel(packet);
+    match burst.iter().all(is_taken) {
+        true => port.send(pool, burst),
+        false => send_finished(port, pool, burst),
+    }
+}
+
+/// The same for a port that does not take unfinished packets.
+#[cold]
+pub(crate) fn send_finished<P: Port + ?Sized>(
+    port: &mut P,
+    pool: &mut PacketPool,
+    burst: &mut Vec<Packet>,
+) {
+    let mut ready = Vec::with_capacity(BURST);
+    for mut packet in burst.drain(..) {
+        if !packet.is_segmented() {
+            packet.finish();
+            ready.push(packet);
+        } else {
+            for index in 0..packet.segment_count() {
+                if ready.len() >= BURST || pool.available() == 0 {
+                    port.send(pool, &mut ready);
+                }
+                // The pool frees what is too much for it.
+                let mut segment = pool.take().unwrap_or_default();
+                packet.emit_segment(index, &mut segment);
+                ready.push(segment);
+            }
+            pool.put(packet);
+        }
+        if ready.len() >= BURST {
+            port.send(pool, &mut ready);
+        }
+    }
+    if !ready.is_empty() {
+        port.send(pool, &mut ready);
+    }
+}
+
 /// Whether a port can carry packets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PortStatus {
@@ -68,6 +129,14 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn send(&mut self, pool: &mut PacketPool, burst: &mut Vec<Packet>) {
         (**self).send(pool, burst);
+    }
+
+    fn keep_whole(&mut self) {
+        (**self).keep_whole();
+    }
+
+    fn takes_whole(&self) -> bool {
+        (**self).takes_whole()
     }
 
     fn status(&mut self) -> PortStatus {

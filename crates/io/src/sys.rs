@@ -29,7 +29,7 @@ pub(crate) use messages::Overflow;
 pub(crate) use packet_socket::{LONGEST_FRAME_BYTES, PacketSocket};
 pub(crate) use receive_ring::ReceiveRing;
 pub(crate) use received::{Offload, Received, VIRTIO_HEADER_BYTES, VlanTag};
-pub(crate) use tap::{has_interface, open_tap};
+pub(crate) use tap::{has_interface, let_tap_keep_whole, open_tap};
 
 fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;

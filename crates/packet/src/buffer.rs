@@ -18,7 +18,10 @@
 //! 5. A packet that begins behind Ethernet ([`Packet::is_layer3`]) keeps 14 bytes in front all the
 //!    same: twelve zeros, and the type of what follows. So it is read and changed like any other,
 //!    and leaves by a port for Ethernet as it is.
+//! 6. What a packet leaves to the port that sends it ([`Packet::unfinished`]) is forgotten with its
+//!    bytes, and done before bytes at its end come or go.
 
+use crate::unfinished::UNFINISHED_BITS;
 use crate::{Instant, TunnelValues};
 
 /// A port's number, as rules and configurations use it (OpenFlow `ofp_port`).
@@ -62,7 +65,7 @@ pub struct Packet {
     received_at: Instant,
     /// Kept for the next packet in this memory without [`TUNNELED`].
     tunnel: TunnelMemory,
-    flags: u64,
+    pub(crate) flags: u64,
 }
 
 /// Room for a tunnel's values. Few packets have it; what frees it is out of the way, so that a
@@ -89,6 +92,13 @@ fn free(values: Box<TunnelValues>) {
 const TUNNELED: u64 = 1;
 /// The flag of a packet that begins behind Ethernet.
 const LAYER3: u64 = 2;
+
+/// The most room that a packet grows to in small steps; behind that it becomes a large one.
+pub(crate) const GROWN_BYTES: usize = 16 << 10;
+
+/// The room of a large packet: the longest frame with a 16-bit IP length, its Ethernet header and
+/// tags.
+pub const LARGE_PACKET_BYTES: usize = 65_536 + 64;
 
 const _: () = assert!(std::mem::size_of::<Packet>() == 56);
 
@@ -275,8 +285,15 @@ impl Packet {
     /// Makes this packet a copy of `other`, bytes and origin; keeps the allocation if it fits.
     pub fn copy_from(&mut self, other: &Packet) {
         self.fill(other.bytes());
-        self.set_received(other.in_port, other.received_at);
         self.cut_bytes = other.cut_bytes;
+        self.flags |= other.flags & UNFINISHED_BITS;
+        self.take_origin(other);
+    }
+
+    /// Takes what another packet has beside its bytes: its port, its time, its tunnel, and whether
+    /// it begins behind Ethernet.
+    pub(crate) fn take_origin(&mut self, other: &Packet) {
+        self.set_received(other.in_port, other.received_at);
         self.set_layer3(other.is_layer3());
         if let Some(tunnel) = other.tunnel() {
             self.tunnel_mut().clone_from(tunnel);
@@ -328,6 +345,9 @@ impl Packet {
 
     /// Cuts the packet to `len_bytes`, if it is longer; missing bytes count as present.
     pub fn truncate(&mut self, len_bytes: usize) {
+        if len_bytes < self.len() {
+            self.finish(); // Invariant 6.
+        }
         let missing = len_bytes.saturating_sub(self.len());
         self.cut_bytes = self
             .cut_bytes
@@ -337,6 +357,7 @@ impl Packet {
 
     /// Appends bytes behind the packet (padding, a trailer).
     pub fn append(&mut self, bytes: &[u8]) {
+        self.finish(); // Invariant 6.
         let before = self.end as usize;
         let end = before + bytes.len();
         if self.storage.len() < end {
@@ -346,9 +367,28 @@ impl Packet {
         self.end = place(end);
     }
 
-    /// Gives the packet `len_bytes` of memory, with what it has.
+    /// Gives the packet the room of a large one, with what it has.
+    pub(crate) fn enlarge(&mut self) {
+        let least = HEADROOM_BYTES + LARGE_PACKET_BYTES;
+        if self.storage.len() < least {
+            self.lengthen(least);
+        }
+    }
+
+    /// The bytes behind the headroom.
+    #[inline]
+    pub(crate) fn room(&self) -> usize {
+        self.storage.len().saturating_sub(HEADROOM_BYTES)
+    }
+
+    /// Gives the packet `len_bytes` of memory, or more, with what it has.
     #[cold]
     fn lengthen(&mut self, len_bytes: usize) {
+        let len_bytes = match len_bytes > HEADROOM_BYTES + GROWN_BYTES {
+            false => len_bytes,
+            // A large packet does not grow again.
+            true => len_bytes.max(HEADROOM_BYTES + LARGE_PACKET_BYTES),
+        };
         let mut storage = std::mem::take(&mut self.storage).into_vec();
         storage.resize(len_bytes, 0);
         self.storage = storage.into();
@@ -376,6 +416,7 @@ impl PartialEq for Packet {
             && self.received_at == other.received_at
             && self.tunnel() == other.tunnel()
             && self.is_layer3() == other.is_layer3()
+            && self.unfinished() == other.unfinished()
     }
 }
 

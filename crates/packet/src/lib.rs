@@ -22,9 +22,10 @@ mod slot;
 pub mod standard;
 mod tunnel;
 mod tunnel_part;
+mod unfinished;
 pub mod wire;
 
-pub use buffer::{HEADROOM_BYTES, Packet, PortId};
+pub use buffer::{HEADROOM_BYTES, LARGE_PACKET_BYTES, Packet, PortId};
 pub use extract::{Connection, Receipt};
 pub use field::{FieldDescriptor, FieldId, HeaderId, Intrinsic, Location, Scalar, Source, Stage};
 pub use headers::{FrameError, Headers};
@@ -36,3 +37,4 @@ pub use shapes::Shapes;
 pub use slot::Slot;
 pub use tunnel::TunnelValues;
 pub use tunnel_part::{TUNNEL_OPTIONS, TunnelPart};
+pub use unfinished::{MOST_SEGMENTS, Unfinished};

@@ -311,6 +311,20 @@ impl Effect {
         }
     }
 
+    /// Whether the effect measures, cuts or shows single frames, so that it is not for a packet
+    /// that stands for several segments.
+    #[inline]
+    fn needs_segments(&self) -> bool {
+        match self {
+            Effect::Controller { .. }
+            | Effect::Meter(_)
+            | Effect::Slow { meter: Some(_) }
+            | Effect::Cut { .. }
+            | Effect::ByLength { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Bytes of heap memory that the effect owns.
     pub fn heap_bytes(&self) -> usize {
         match self {
@@ -521,6 +535,7 @@ impl Outbox {
             return;
         }
         if let Some(mut copy) = self.copy_of(packet) {
+            copy.finish();
             let packet_type = copy.strip_front();
             let notice = Notice {
                 reason: *reason,
@@ -540,7 +555,7 @@ impl Outbox {
     }
 
     fn copy_of(&mut self, packet: &Packet) -> Option<Packet> {
-        match self.pool.take() {
+        match self.pool.take_for(packet.len()) {
             Some(mut copy) => {
                 copy.copy_from(packet);
                 Some(copy)
@@ -616,6 +631,11 @@ fn run_part(
     for (index, effect) in effects.iter().enumerate() {
         let is_last = index + 1 == effects.len();
         match effect {
+            effect if packet.is_segmented() && effect.needs_segments() => {
+                let connection = tracked.as_ref().unwrap_or(connection);
+                let rest = &effects[index..];
+                return run_segments(rest, fields, (packet, headers), connection, outbox);
+            }
             Effect::Output(port) if is_last => return outbox.sent.push((*port, packet)),
             Effect::Output(port) => {
                 if let Some(copy) = outbox.copy_of(&packet) {
@@ -642,7 +662,10 @@ fn run_part(
             } if ends_tcp(&packet, &headers) => {
                 outbox.fin_timeouts.push((*rule, *idle_s, *hard_s));
             }
-            Effect::Drop { reason, copies } => outbox.drops.count(*reason, u64::from(*copies)),
+            Effect::Drop { reason, copies } => {
+                let frames = packet.wire_counts().0;
+                outbox.drops.count(*reason, u64::from(*copies) * frames);
+            }
             Effect::Clone(_) | Effect::ByLength { .. } if is_last => {
                 let nested = effect.chosen_list(&packet, &headers);
                 let connection = tracked.as_ref().unwrap_or(connection);
@@ -703,6 +726,30 @@ fn run_part(
             }
             _ => {}
         }
+    }
+    outbox.pool.put(packet);
+}
+
+/// Runs `effects` on each segment that a packet stands for.
+#[cold]
+fn run_segments(
+    effects: &[Effect],
+    fields: &[FieldDescriptor],
+    (packet, headers): (Packet, Headers),
+    connection: &Connection,
+    outbox: &mut Outbox,
+) {
+    let count = packet.segment_count();
+    for index in 0..count {
+        let Some(mut segment) = outbox.empty() else {
+            continue;
+        };
+        packet.emit_segment(index, &mut segment);
+        // Each may have as many passes as a packet, like fragments.
+        let fragments = count as u32;
+        run_part(
+            effects, fields, segment, headers, connection, fragments, outbox,
+        );
     }
     outbox.pool.put(packet);
 }

@@ -42,12 +42,25 @@ pub(crate) struct PortSettings {
     blocks: BTreeMap<PortId, Block>,
     configs: BTreeMap<PortId, u32>,
     identities: BTreeMap<PortId, PortIdentity>,
+    /// Whether ports give frames that stand for segments as one packet.
+    keeps_segments: bool,
 }
 
 impl PortSettings {
+    /// No settings yet.
+    pub(crate) fn new(keeps_segments: bool) -> PortSettings {
+        PortSettings {
+            keeps_segments,
+            ..PortSettings::default()
+        }
+    }
+
     /// Makes a port follow the settings of its number.
     pub(crate) fn wrap(&mut self, number: PortId, port: Box<dyn Port>) -> Box<dyn Port> {
-        let (port, block) = BlockPort::new(port);
+        let (mut port, block) = BlockPort::new(port);
+        if self.keeps_segments {
+            port.keep_whole();
+        }
         self.blocks.insert(number, block);
         self.put(number);
         Box::new(port)

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use thalweg_io::{NullPort, Port, PortStatus};
+use thalweg_io::{NullPort, Port, PortStatus, send_burst};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 
 use crate::doorbell::Doorbell;
@@ -202,7 +202,7 @@ impl Ports {
                 pool.put_burst(&mut port.sending);
                 continue;
             }
-            port.port.send(pool, &mut port.sending);
+            send_burst(&mut *port.port, pool, &mut port.sending);
         }
         strays
     }

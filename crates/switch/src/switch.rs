@@ -82,6 +82,9 @@ pub struct SwitchConfig {
     pub v2p: Option<V2pConfig>,
     /// How it tracks connections.
     pub tracking: TrackingConfig,
+    /// Whether frames that stand for segments stay whole between ports that can give and take
+    /// them; in a fabric that caches virtual addresses they never do.
+    pub keeps_segments: bool,
 }
 
 impl SwitchConfig {
@@ -106,6 +109,7 @@ impl Default for SwitchConfig {
             news: 1_024,
             v2p: None,
             tracking: TrackingConfig::default(),
+            keeps_segments: true,
         }
     }
 }
@@ -270,7 +274,7 @@ impl Switch {
         let node = config.v2p.as_ref().map(Node::new).transpose()?;
         let clock = Clock::start();
         let numbers: Vec<PortId> = ports.iter().map(|port| port.number).collect();
-        let mut settings = PortSettings::default();
+        let mut settings = PortSettings::new(config.keeps_segments && node.is_none());
         let (ports, sources) = attach(ports, &mut settings);
         let (pipeline, upkeep, learned) = begin(&config, &ports, rules, &clock)?;
         let shared = share(&config, (clock, pipeline), node, learned)?;

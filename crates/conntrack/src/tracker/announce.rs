@@ -25,7 +25,7 @@
 //! A SYN announces nothing: what it carries has other numbers than its own. An ICMP error about
 //! a control connection keeps the numbers that it quotes.
 
-use thalweg_packet::{Instant, Packet, Rewriter};
+use thalweg_packet::{Instant, Packet, Rewriter, Unfinished};
 
 use super::{Ask, Found, Located, TRANSLATED, Tracker};
 use crate::alg::{
@@ -82,6 +82,14 @@ impl Frame<'_> {
         }
     }
 
+    /// Whether the checksum of TCP or UDP is there; a port that sends the packet adds it otherwise.
+    pub(super) fn has_sum(&self) -> bool {
+        match self {
+            Frame::Fixed(_) => true,
+            Frame::Packet(packet) => !packet.is_unfinished(),
+        }
+    }
+
     pub(super) fn may_change_length(&self) -> bool {
         matches!(self, Frame::Packet(_))
     }
@@ -91,9 +99,25 @@ impl Frame<'_> {
         match self {
             Frame::Fixed(frame) => frame.copy_from_slice(bytes),
             Frame::Packet(packet) => {
-                // What a capture cut off is still missing.
-                let cut_bytes = packet.cut_bytes();
+                // What a capture cut off is still missing, and so is a checksum.
+                let (cut_bytes, before) = (packet.cut_bytes(), packet.len());
+                let unfinished = packet.unfinished();
                 packet.fill(bytes);
+                if let Some(work) = unfinished {
+                    let covered = usize::from(work.covered_bytes) + bytes.len();
+                    let work = Unfinished {
+                        covered_bytes: covered.saturating_sub(before) as u16,
+                        ..work
+                    };
+                    // With a segment too many it is one frame.
+                    if !packet.mark_unfinished(work) {
+                        let segment_bytes = 0;
+                        packet.mark_unfinished(Unfinished {
+                            segment_bytes,
+                            ..work
+                        });
+                    }
+                }
                 packet.set_cut_bytes(cut_bytes);
             }
         }

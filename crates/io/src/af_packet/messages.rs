@@ -4,14 +4,21 @@
 //!    packets: a port that receives nothing holds none, however many ports there are.
 //! 2. Frames that wait never hold the pool's last packet: a super-frame among them needs some
 //!    for its segments.
+//! 3. While super-frames stay whole, the first slots have room for as many as came last time, and
+//!    some more. So most are received into the packet that they leave in.
 
 use std::io;
 
 use thalweg_packet::{Packet, PacketPool};
 
-use super::{Handling, Sink, is_link_down};
+use super::is_link_down;
+use crate::offload::leave_undone;
+use crate::sink::{Handling, Sink};
 use crate::sys::{Overflow, PacketSocket, Received};
-use crate::{BURST, DropReason, PortCounters};
+use crate::{BURST, DropReason};
+
+/// Frames above this length are received into large packets.
+const LEAST_LARGE_BYTES: usize = 9 << 10;
 
 /// The receiving side of a port without a ring.
 #[derive(Debug)]
@@ -23,6 +30,8 @@ pub(super) struct Messages {
     filled: usize,
     /// The next segment of the super-frame in slot `next`.
     segment: usize,
+    /// The number of frames of the last burst that need large packets.
+    large: usize,
 }
 
 impl Messages {
@@ -34,11 +43,12 @@ impl Messages {
             next: 0,
             filled: 0,
             segment: 0,
+            large: 0,
         }
     }
 
     pub(super) fn receive(&mut self, socket: &PacketSocket, sink: &mut Sink<'_>) {
-        if self.next == self.filled && !self.fill_slots(socket, sink.pool, sink.counters) {
+        if self.next == self.filled && !self.fill_slots(socket, sink) {
             return;
         }
         while self.next < self.filled && !sink.is_full() {
@@ -58,17 +68,21 @@ impl Messages {
     }
 
     /// Receives a burst into the slots; true if any frame came.
-    fn fill_slots(
-        &mut self,
-        socket: &PacketSocket,
-        pool: &mut PacketPool,
-        counters: &mut PortCounters,
-    ) -> bool {
+    fn fill_slots(&mut self, socket: &PacketSocket, sink: &mut Sink<'_>) -> bool {
+        let (pool, counters) = (&mut *sink.pool, &mut *sink.counters);
         // Handled slots hold empty packets.
         self.slots.clear();
         (self.next, self.filled, self.segment) = (0, 0, 0);
         let wanted = BURST.min(pool.available() / 2); // Invariant 2.
-        pool.take_burst(&mut self.slots, wanted);
+        // Invariant 3.
+        let large = match self.large {
+            0 => 0,
+            count => wanted.min(count * 2),
+        };
+        self.slots
+            .extend((0..large).map_while(|_| pool.take_large()));
+        let small = wanted - self.slots.len();
+        pool.take_burst(&mut self.slots, small);
         match socket.receive(&mut self.slots, &mut self.overflow, &mut self.received) {
             Ok(filled) => self.filled = filled,
             // The news that the interface went down arrives once, as an error. No frame is
@@ -76,6 +90,12 @@ impl Messages {
             Err(error) if is_link_down(&error) || error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => counters.add_drop(DropReason::ReceiveError),
+        }
+        if self.filled > 0 && sink.keeps_whole {
+            let received = self.received[..self.filled].iter();
+            self.large = received
+                .filter(|received| received.len_bytes > LEAST_LARGE_BYTES)
+                .count();
         }
         if wanted < BURST && self.filled == wanted {
             counters.pool_refusals += 1;
@@ -91,34 +111,53 @@ impl Messages {
     ///
     /// Returns false if part of it is left.
     fn empty_slot(&mut self, sink: &mut Sink<'_>) -> bool {
-        let received = &self.received[self.next];
-        let slot = &mut self.slots[self.next];
-        let room = slot.receive_area().len();
-        let split = received.len_bytes.min(room);
-        match Handling::of(received) {
-            Handling::Ignore => sink.pool.put(std::mem::take(slot)),
+        let received = self.received[self.next];
+        match Handling::of(&received) {
+            Handling::Ignore => sink.pool.put(std::mem::take(&mut self.slots[self.next])),
             Handling::Drop(reason) => {
                 sink.counters.add_drop(reason);
-                sink.pool.put(std::mem::take(slot));
+                sink.pool.put(std::mem::take(&mut self.slots[self.next]));
             }
             Handling::Cut => {
+                // What is being cut already has no plain form.
+                if sink.keeps_whole && self.segment == 0 {
+                    self.gather(&received);
+                    let packet = &mut self.slots[self.next];
+                    if leave_undone(packet, &received.offload) {
+                        sink.push(std::mem::take(packet), &received);
+                        return self.pass();
+                    }
+                }
+                let slot = &mut self.slots[self.next];
+                let split = received.len_bytes.min(slot.receive_area().len());
                 let front = &slot.receive_area()[..split];
                 let rest = &self.overflow.behind(self.next)[..received.len_bytes - split];
-                if !sink.push_segments([front, rest], received, &mut self.segment) {
+                if !sink.push_segments([front, rest], &received, &mut self.segment) {
                     return false;
                 }
                 sink.pool.put(std::mem::take(slot));
             }
             Handling::Pass => {
-                let mut packet = std::mem::take(slot);
-                packet.set_len(split);
-                if received.len_bytes > room {
-                    let rest = self.overflow.behind(self.next);
-                    packet.append(&rest[..received.len_bytes - room]);
-                }
-                sink.push_frame(packet, received);
+                self.gather(&received);
+                sink.push_frame(std::mem::take(&mut self.slots[self.next]), &received);
             }
         }
+        self.pass()
+    }
+
+    /// Puts all bytes of the frame in slot `next` into its packet.
+    fn gather(&mut self, received: &Received) {
+        let packet = &mut self.slots[self.next];
+        let room = packet.receive_area().len();
+        packet.set_len(received.len_bytes.min(room));
+        if received.len_bytes > room {
+            let rest = self.overflow.behind(self.next);
+            packet.append(&rest[..received.len_bytes - room]);
+        }
+    }
+
+    /// Advances to the next slot.
+    fn pass(&mut self) -> bool {
         (self.next, self.segment) = (self.next + 1, 0);
         true
     }

@@ -17,7 +17,7 @@
 //! is open.
 
 use super::block::{Cursor, Damage};
-use super::{Handling, Sink};
+use crate::sink::{Handling, Sink};
 use crate::sys::ReceiveRing;
 use crate::{BURST, DropReason};
 

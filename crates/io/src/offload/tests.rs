@@ -2,7 +2,10 @@
 
 use proptest::prelude::*;
 
+use thalweg_packet::{Headers, MOST_SEGMENTS, PacketPool, PortId};
+
 use super::*;
+use crate::{MemoryPort, send_burst};
 
 /// The parts of a test frame.
 #[derive(Clone, Debug)]
@@ -50,6 +53,7 @@ impl Shape {
     fn offload(&self, segment_bytes: u16) -> Offload {
         Offload {
             flags: NEEDS_CHECKSUM,
+            header_bytes: 0,
             segmentation: match (segment_bytes, self.is_tcp, self.is_ipv6) {
                 (0, ..) => 0,
                 (_, false, _) => SEGMENTATION_UDP,
@@ -112,6 +116,29 @@ impl Shape {
         let total =
             u32::from(self.pseudo(frame)) + u32::from(plain_sum(&frame[self.transport()..]));
         total == 0xffff || total == 2 * 0xffff
+    }
+}
+
+impl Shape {
+    /// The same frame in the plain form that may stay whole.
+    fn build_plain(&self) -> Vec<u8> {
+        let plain = Shape {
+            extra: 0,
+            ..self.clone()
+        };
+        let mut frame = plain.build();
+        let network = plain.network();
+        if plain.is_ipv6 {
+            frame[network + 6] = plain.protocol();
+        } else {
+            put(&mut frame, network + 6, 0x4000);
+            frame[network + 9] = plain.protocol();
+        }
+        // The bytes that the sum of the pseudo-header has.
+        let at = plain.transport() + usize::from(plain.offload(0).checksum_offset);
+        let pseudo = plain.pseudo(&frame);
+        put(&mut frame, at, pseudo);
+        frame
     }
 }
 
@@ -200,6 +227,59 @@ proptest! {
         prop_assert_eq!(&payload[..], &frame[header..]);
     }
 
+    /// A frame that stays whole is cut into the same segments where it leaves: here, or by a card
+    /// that is asked for it.
+    #[test]
+    fn whole_frames_are_cut_as_on_arrival(shape in shapes(), segment_bytes in 60..3000_u16) {
+        let shape = Shape { extra: 0, ..shape };
+        let frame = shape.build_plain();
+        let is_segmented = shape.payload > segment_bytes.into();
+        let offload = shape.offload(if is_segmented { segment_bytes } else { 0 });
+        let mut expected = Vec::new();
+        if is_segmented {
+            let parsed = SuperFrame::parse(&frame, &[], offload).unwrap();
+            for index in 0..parsed.segments() {
+                let mut packet = Packet::default();
+                parsed.emit_segment(index, &mut packet);
+                expected.push(packet.bytes().to_vec());
+            }
+        } else {
+            let mut frame = frame.clone();
+            complete_checksum(&mut frame, &offload).unwrap();
+            expected.push(frame);
+        }
+        let mut packet = Packet::from_bytes(&frame);
+        prop_assert!(leave_undone(&mut packet, &offload) || expected.len() > MOST_SEGMENTS);
+        if !packet.is_unfinished() {
+            return Ok(());
+        }
+        let bytes: usize = expected.iter().map(Vec::len).sum();
+        prop_assert_eq!(packet.wire_counts(), (expected.len() as u64, bytes as u64));
+
+        // Whatever stands in the checksum's field on the way.
+        let at = shape.transport() + usize::from(offload.checksum_offset);
+        put(packet.bytes_mut(), at, 0x1234);
+        let asked = ask_for(&mut packet);
+        prop_assert_eq!(packet.bytes(), &frame[..]);
+        prop_assert_eq!(Offload { header_bytes: 0, ..asked }, offload);
+        prop_assert_eq!(usize::from(asked.header_bytes), shape.header());
+        prop_assert_eq!(Offload::from_bytes(&asked.to_bytes()), asked);
+
+        prop_assert!(is_for_kernel(&packet));
+        let mut labelled = packet.clone();
+        let mut headers = Headers::parse(packet.bytes()).unwrap();
+        prop_assert!(Rewriter::new(&mut labelled, &mut headers).push_mpls(0x8847, 0x100));
+        prop_assert!(!is_for_kernel(&labelled) && labelled.is_unfinished());
+
+        put(packet.bytes_mut(), at, 0x4321);
+        let (mut port, handle) = MemoryPort::new(PortId(1), 1_000);
+        let mut pool = PacketPool::with_capacity(4, 64);
+        send_burst(&mut port, &mut pool, &mut vec![packet]);
+        let sent: Vec<_> = handle.collect().iter().map(|sent| sent.bytes().to_vec()).collect();
+        prop_assert_eq!(sent, expected);
+        prop_assert_eq!(pool.available(), 4);
+    }
+
     /// Any header gives an answer or a refusal.
     #[test]
     fn arbitrary_requests_never_panic(
@@ -216,10 +296,12 @@ proptest! {
         let offload = Offload {
             flags: NEEDS_CHECKSUM,
             segmentation: kind % 6,
+            header_bytes: 0,
             segment_bytes: numbers[0].into(),
             checksum_start: numbers[1].into(),
             checksum_offset: numbers[2].into(),
         };
+        leave_undone(&mut Packet::from_bytes(&frame), &offload);
         let (front, rest) = frame.split_at(frame.len() / 2);
         if let Ok(parsed) = SuperFrame::parse(front, rest, offload) {
             for index in 0..parsed.segments() {

@@ -73,21 +73,24 @@ impl PacketSocket {
 
     /// Sends frames in order until one is refused; returns the number sent.
     ///
-    /// An error means that the first was refused.
-    pub(crate) fn send(&self, packets: &[Packet]) -> io::Result<usize> {
+    /// `headers` says what the kernel must do with each frame. An error means that the first was
+    /// refused.
+    pub(crate) fn send(
+        &self,
+        packets: &[Packet],
+        headers: &[[u8; VIRTIO_HEADER_BYTES]; BURST],
+    ) -> io::Result<usize> {
         // SAFETY: zeros are a value of these structures of the C library (1).
         let (mut messages, mut vectors): ([libc::mmsghdr; BURST], [[libc::iovec; 2]; BURST]) =
             unsafe { (zeroed(), zeroed()) };
         let count = packets.len().min(BURST);
-        // The frames need no work from the kernel, so one header of zeros serves all.
-        let header = [0_u8; VIRTIO_HEADER_BYTES];
         for (index, packet) in packets[..count].iter().enumerate() {
-            vectors[index] = [const_vector(&header), const_vector(packet.bytes())];
+            vectors[index] = [const_vector(&headers[index]), const_vector(packet.bytes())];
             messages[index].msg_hdr.msg_iov = vectors[index].as_mut_ptr();
             messages[index].msg_hdr.msg_iovlen = vectors[index].len() as _;
         }
-        // SAFETY: the first `count` messages point to `vectors`, and these to the header and
-        // to the packets, which are borrowed until the call returns (2). It reads the frames,
+        // SAFETY: the first `count` messages point to `vectors`, and these to the headers
+        // and to the packets, which are borrowed until the call returns (2). It reads the frames,
         // and writes only `msg_len` of each message.
         let sent = unsafe {
             libc::sendmmsg(

@@ -46,6 +46,8 @@ impl VlanTag {
 pub(crate) struct Offload {
     pub(crate) flags: u8,
     pub(crate) segmentation: u8,
+    /// The length of all headers; only a hint, and not read.
+    pub(crate) header_bytes: u16,
     /// Payload of each segment, in bytes.
     pub(crate) segment_bytes: u16,
     /// The start of the bytes that the checksum covers.
@@ -60,9 +62,23 @@ impl Offload {
         Offload {
             flags: bytes[0],
             segmentation: bytes[1],
+            header_bytes: half(2),
             segment_bytes: half(4),
             checksum_start: half(6),
             checksum_offset: half(8),
         }
+    }
+    pub(crate) fn to_bytes(self) -> [u8; VIRTIO_HEADER_BYTES] {
+        let mut bytes = [self.flags, self.segmentation, 0, 0, 0, 0, 0, 0, 0, 0];
+        let halves = [
+            self.header_bytes,
+            self.segment_bytes,
+            self.checksum_start,
+            self.checksum_offset,
+        ];
+        for (place, half) in bytes[2..].chunks_exact_mut(2).zip(halves) {
+            place.copy_from_slice(&half.to_ne_bytes());
+        }
+        bytes
     }
 }

@@ -219,6 +219,15 @@ impl Port for UnderlayPort {
         self.device.send(pool, burst);
     }
 
+    fn keep_whole(&mut self) {
+        self.device.keep_whole();
+    }
+
+    /// Packets of tunnels are taken out frame by frame.
+    fn takes_whole(&self) -> bool {
+        self.device.takes_whole() && !self.hub.table().has_native()
+    }
+
     fn status(&mut self) -> PortStatus {
         self.device.status()
     }

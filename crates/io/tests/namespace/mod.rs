@@ -28,7 +28,7 @@ impl Namespace {
         namespace
     }
 
-    fn set_ipv6(&self, is_on: bool) {
+    pub(crate) fn set_ipv6(&self, is_on: bool) {
         let value = if is_on { "0" } else { "1" };
         self.enter(|| {
             for which in ["all", "default"] {

@@ -5,15 +5,16 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use thalweg_io::{Port, PortStatus, ReceiveMethod};
+use thalweg_io::{Port, PortStatus, ReceiveMethod, send_burst};
 use thalweg_packet::{Instant, Packet, PacketPool};
 
 use super::{TIMEOUT, af_packet, drops, is_checksum_right, over_every_method, pool, receive, wait};
-use crate::namespace::{Cable, eventually};
+use crate::namespace::{Cable, Namespace, eventually};
 
 over_every_method! {
     partial_checksums_from_the_kernels_stack_are_completed,
     tcp_with_super_frames_crosses_two_ports,
+    super_frames_stay_whole_between_two_ports,
 }
 
 fn partial_checksums_from_the_kernels_stack_are_completed(method: ReceiveMethod) {
@@ -83,11 +84,11 @@ fn forward(left: &mut dyn Port, right: &mut dyn Port, stop: &AtomicBool) -> usiz
         left.receive(&mut pool, &mut burst, Instant::ZERO);
         let mut is_idle = burst.is_empty();
         longest = burst.iter().map(Packet::len).fold(longest, usize::max);
-        right.send(&mut pool, &mut burst);
+        send_burst(right, &mut pool, &mut burst);
         right.receive(&mut pool, &mut burst, Instant::ZERO);
         is_idle &= burst.is_empty();
         longest = burst.iter().map(Packet::len).fold(longest, usize::max);
-        left.send(&mut pool, &mut burst);
+        send_burst(left, &mut pool, &mut burst);
         if is_idle {
             wait(&[left.descriptor().unwrap(), right.descriptor().unwrap()]);
         }
@@ -103,28 +104,59 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
-/// Two hosts, each with segmentation offload on, and two ports between them.
 fn tcp_with_super_frames_crosses_two_ports(method: ReceiveMethod) {
+    let longest = tcp_crosses_two_ports(method, false);
+    assert!(longest.iter().all(|longest| *longest <= 1514));
+}
+
+fn super_frames_stay_whole_between_two_ports(method: ReceiveMethod) {
+    let longest = tcp_crosses_two_ports(method, true);
+    // The ring cuts them.
+    let are_whole = |longest: &usize| *longest > 1514;
+    assert_eq!(
+        longest.iter().all(are_whole),
+        method == ReceiveMethod::Messages,
+        "{longest:?}"
+    );
+}
+
+/// TCP segments that a host received with a wrong checksum, and all that it sent.
+fn tcp_segments(host: &Namespace) -> (u64, u64) {
+    let text = host.enter(|| std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap());
+    let mut lines = text.lines().filter(|line| line.starts_with("Tcp:"));
+    let mut words = || lines.next().unwrap().split_whitespace();
+    let counts: std::collections::BTreeMap<_, _> = words().zip(words()).collect();
+    let count = |name: &str| counts[name].parse().unwrap();
+    (count("InCsumErrors"), count("OutSegs"))
+}
+
+/// A cable whose left end is a host with this address.
+fn host(purpose: &str, address: &str) -> Cable {
+    let cable = Cable::with_ipv6(purpose);
+    let (prefix, more): (_, &[&str]) = match address.contains(':') {
+        true => ("/64", &["nodad"]),
+        false => ("/24", &[]),
+    };
+    let address = format!("{address}{prefix}");
+    let command = ["addr", "add", &address, "dev", "va"];
+    cable.left.ip(&[&command[..], more].concat());
+    cable
+}
+
+/// Two hosts, each with segmentation offload on, and two ports between them; returns the longest
+/// frames that passed, by IPv4 and by IPv6.
+fn tcp_crosses_two_ports(method: ReceiveMethod, keeps_whole: bool) -> Vec<usize> {
+    let mut longest = Vec::new();
     for (left_address, right_address) in [("10.1.0.1", "10.1.0.2"), ("fd00::1", "fd00::2")] {
-        let (first, second) = (Cable::with_ipv6("tcp1"), Cable::with_ipv6("tcp2"));
-        let prefix = if left_address.contains(':') {
-            "/64"
-        } else {
-            "/24"
-        };
-        for (cable, address) in [(&first, left_address), (&second, right_address)] {
-            let mut command = vec!["addr", "add"];
-            let address = format!("{address}{prefix}");
-            command.extend([&address, "dev", "va"]);
-            if prefix == "/64" {
-                command.push("nodad");
-            }
-            cable.left.ip(&command);
-        }
+        let (first, second) = (host("tcp1", left_address), host("tcp2", right_address));
         let (mut left, mut right) = (
             af_packet(&first.right, "vb", method),
             af_packet(&second.right, "vb", method),
         );
+        if keeps_whole {
+            left.keep_whole();
+            right.keep_whole();
+        }
         let stop = AtomicBool::new(false);
         let data: Vec<u8> = (0..4_000_000_u32)
             .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
@@ -162,11 +194,21 @@ fn tcp_with_super_frames_crosses_two_ports(method: ReceiveMethod) {
                 received.len(),
                 data.len()
             );
-            assert!(switch.join().unwrap() <= 1514);
+            longest.push(switch.join().unwrap());
         });
         let (left, right) = (left.counters(), right.counters());
         assert_eq!((drops(&left), drops(&right)), (vec![], vec![]));
         assert_eq!(left.received_packets, right.sent_packets);
         assert_eq!(right.received_bytes, left.sent_bytes);
+        // Ports count segments as the hosts do; neighbours ask each other too, in few packets.
+        for (host, port) in [(&first.left, &left), (&second.left, &right)] {
+            let (wrong, segments) = tcp_segments(host);
+            assert_eq!(wrong, 0);
+            // A ring keeps frames of a block that is not full.
+            let others = port.received_packets.abs_diff(segments);
+            let is_counted = others < 20 || method == ReceiveMethod::Ring;
+            assert!(is_counted, "{segments}: {port:?}");
+        }
     }
+    longest
 }

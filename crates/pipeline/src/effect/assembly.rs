@@ -115,7 +115,7 @@ impl Outbox {
     }
 
     /// A packet to fill; none, which is counted, if the pool is empty.
-    fn empty(&mut self) -> Option<Packet> {
+    pub(super) fn empty(&mut self) -> Option<Packet> {
         let packet = self.pool.take();
         if packet.is_none() && self.grows {
             return Some(Packet::default());

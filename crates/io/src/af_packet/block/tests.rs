@@ -82,10 +82,11 @@ fn what_is_known_of_a_frame_is_read() {
     };
     assert_eq!(received(&block), Ok(plain));
 
-    block[FIRST_FRAME + FRAME_START - 10..][..10].copy_from_slice(&[1, 4, 0, 0, 5, 6, 7, 8, 9, 10]);
+    block[FIRST_FRAME + FRAME_START - 10..][..10].copy_from_slice(&[1, 4, 3, 4, 5, 6, 7, 8, 9, 10]);
     let offload = Offload {
         flags: 1,
         segmentation: 4,
+        header_bytes: u16::from_ne_bytes([3, 4]),
         segment_bytes: u16::from_ne_bytes([5, 6]),
         checksum_start: u16::from_ne_bytes([7, 8]),
         checksum_offset: u16::from_ne_bytes([9, 10]),
