@@ -9,7 +9,7 @@
 //!    (from another pool, from a test) are freed.
 //! 2. Every packet in the pool has room for `bytes_each` behind the usual headroom. A smaller
 //!    packet that comes back (its headroom was outgrown, or it was never the pool's) is
-//!    replaced by a new one. This is the only allocation after set-up, and it is rare. A
+//!    replaced by a new one. Beside growth this is the only allocation after set-up, and rare. A
 //!    packet that has grown keeps its room, up to 16 KiB.
 //! 3. An empty pool refuses. It never grows, so the number of a switch's packets is known at start.
 //! 4. Packets with more room wait apart, and at most `MOST_LARGE` of them keep it. So spare

@@ -315,14 +315,14 @@ impl Effect {
     /// that stands for several segments.
     #[inline]
     fn needs_segments(&self) -> bool {
-        match self {
+        matches!(
+            self,
             Effect::Controller { .. }
-            | Effect::Meter(_)
-            | Effect::Slow { meter: Some(_) }
-            | Effect::Cut { .. }
-            | Effect::ByLength { .. } => true,
-            _ => false,
-        }
+                | Effect::Meter(_)
+                | Effect::Slow { meter: Some(_) }
+                | Effect::Cut { .. }
+                | Effect::ByLength { .. }
+        )
     }
 
     /// Bytes of heap memory that the effect owns.

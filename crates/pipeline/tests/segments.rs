@@ -92,7 +92,7 @@ fn outbox() -> Outbox {
 fn pass(effects: &[Effect], packet: Packet, outbox: &mut Outbox) {
     let headers = Headers::parse(packet.bytes()).expect("a frame");
     let fields = standard::fields();
-    run(effects, fields, packet, headers, &Connection::NONE, outbox);
+    run(effects, &fields, packet, headers, &Connection::NONE, outbox);
 }
 
 /// What left by each port, cut into segments.

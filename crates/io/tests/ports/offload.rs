@@ -1,12 +1,12 @@
 //! Frames of the kernel's own stack over a cable, with the work it leaves to a network card.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use thalweg_io::{Port, PortStatus, ReceiveMethod, send_burst};
-use thalweg_packet::{Instant, Packet, PacketPool};
+use thalweg_io::{Port, PortStatus, ReceiveMethod, TapPort, send_burst};
+use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 
 use super::{TIMEOUT, af_packet, drops, is_checksum_right, over_every_method, pool, receive, wait};
 use crate::namespace::{Cable, Namespace, eventually};
@@ -120,6 +120,49 @@ fn super_frames_stay_whole_between_two_ports(method: ReceiveMethod) {
     );
 }
 
+/// Sends from a host, by its port and the other one, to an address of the other host; returns the
+/// longest frame that passed.
+fn transfer(
+    (from, left): (&Namespace, &mut dyn Port),
+    (to, right): (&Namespace, &mut dyn Port),
+    target: SocketAddr,
+) -> usize {
+    let stop = AtomicBool::new(false);
+    let data: Vec<u8> = (0..4_000_000_u32)
+        .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
+        .collect();
+    let listener = to.enter(|| TcpListener::bind(target).unwrap());
+    listener.set_nonblocking(true).unwrap();
+    std::thread::scope(|scope| {
+        let switch = scope.spawn(|| forward(left, right, &stop));
+        let sender = scope.spawn(|| {
+            from.enter(|| {
+                let mut stream = TcpStream::connect_timeout(&target, TIMEOUT).unwrap();
+                stream.set_write_timeout(Some(TIMEOUT)).unwrap();
+                stream.write_all(&data).unwrap();
+            })
+        });
+        // Stops the thread even if a step fails, so that the test ends.
+        let stop_at_end = StopAtEnd(&stop);
+        let mut accepted = None;
+        eventually("the connection is there", || {
+            accepted = listener.accept().ok();
+            accepted.is_some()
+        });
+        let (mut stream, _) = accepted.unwrap();
+        stream.set_nonblocking(false).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        let mut received = Vec::new();
+        let result = stream.read_to_end(&mut received);
+        drop(stop_at_end);
+        result.unwrap();
+        sender.join().unwrap();
+        let (got, sent) = (received.len(), data.len());
+        assert!(received == data, "{got} of {sent} bytes");
+        switch.join().unwrap()
+    })
+}
+
 /// TCP segments that a host received with a wrong checksum, and all that it sent.
 fn tcp_segments(host: &Namespace) -> (u64, u64) {
     let text = host.enter(|| std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap());
@@ -157,45 +200,12 @@ fn tcp_crosses_two_ports(method: ReceiveMethod, keeps_whole: bool) -> Vec<usize>
             left.keep_whole();
             right.keep_whole();
         }
-        let stop = AtomicBool::new(false);
-        let data: Vec<u8> = (0..4_000_000_u32)
-            .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
-            .collect();
-        let target = std::net::SocketAddr::new(right_address.parse().unwrap(), 5001);
-        let listener = second.left.enter(|| TcpListener::bind(target).unwrap());
-        listener.set_nonblocking(true).unwrap();
-        std::thread::scope(|scope| {
-            let switch = scope.spawn(|| forward(&mut left, &mut right, &stop));
-            let sender = scope.spawn(|| {
-                first.left.enter(|| {
-                    let mut stream = TcpStream::connect_timeout(&target, TIMEOUT).unwrap();
-                    stream.set_write_timeout(Some(TIMEOUT)).unwrap();
-                    stream.write_all(&data).unwrap();
-                })
-            });
-            // Stops the thread even if a step fails, so that the test ends.
-            let stop_at_end = StopAtEnd(&stop);
-            let mut accepted = None;
-            eventually("the connection is there", || {
-                accepted = listener.accept().ok();
-                accepted.is_some()
-            });
-            let (mut stream, _) = accepted.unwrap();
-            stream.set_nonblocking(false).unwrap();
-            stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-            let mut received = Vec::new();
-            let result = stream.read_to_end(&mut received);
-            drop(stop_at_end);
-            result.unwrap();
-            sender.join().unwrap();
-            assert!(
-                received == data,
-                "{} of {} bytes",
-                received.len(),
-                data.len()
-            );
-            longest.push(switch.join().unwrap());
-        });
+        let target = SocketAddr::new(right_address.parse().unwrap(), 5001);
+        longest.push(transfer(
+            (&first.left, &mut left),
+            (&second.left, &mut right),
+            target,
+        ));
         let (left, right) = (left.counters(), right.counters());
         assert_eq!((drops(&left), drops(&right)), (vec![], vec![]));
         assert_eq!(left.received_packets, right.sent_packets);
@@ -211,4 +221,42 @@ fn tcp_crosses_two_ports(method: ReceiveMethod, keeps_whole: bool) -> Vec<usize>
         }
     }
     longest
+}
+
+/// A host behind a tap and one behind a cable, in both directions.
+#[test]
+fn a_tap_gives_and_takes_whole_frames() {
+    for keeps_whole in [false, true] {
+        let inner = Namespace::new("tap");
+        let mut tap = inner.enter(|| TapPort::open(PortId(1), "tap0", None).unwrap());
+        inner.ip(&["addr", "add", "10.1.0.1/24", "dev", "tap0"]);
+        let cable = host("tcp3", "10.1.0.2");
+        let mut port = af_packet(&cable.right, "vb", ReceiveMethod::Messages);
+        if keeps_whole {
+            tap.keep_whole();
+            port.keep_whole();
+        }
+        let outer = &cable.left;
+        let targets = ["10.1.0.2:5001", "10.1.0.1:5002"].map(|text| text.parse().unwrap());
+        let away = transfer((&inner, &mut tap), (outer, &mut port), targets[0]);
+        let back = transfer((outer, &mut port), (&inner, &mut tap), targets[1]);
+        assert_eq!((away > 1514, back > 1514), (keeps_whole, keeps_whole));
+        assert_eq!(
+            (drops(&tap.counters()), drops(&port.counters())),
+            (vec![], vec![])
+        );
+        assert_eq!(tap.counters().received_bytes, port.counters().sent_bytes);
+        assert_eq!(
+            tap.counters().sent_packets,
+            port.counters().received_packets
+        );
+        for (host, port) in [(&inner, tap.counters()), (outer, port.counters())] {
+            let (wrong, segments) = tcp_segments(host);
+            assert_eq!(wrong, 0);
+            assert!(
+                port.received_packets.abs_diff(segments) < 20,
+                "{segments}: {port:?}"
+            );
+        }
+    }
 }
