@@ -34,6 +34,7 @@ fn pipeline(meters: &[(u32, u32)], rules: &str) -> Pipeline {
     let state = PortState {
         is_up: true,
         floods: true,
+        forwards: true,
         peer: None,
     };
     let ports = (1..=3).map(|port| Operation::SetPort(PortId(port), state));

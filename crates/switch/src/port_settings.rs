@@ -68,6 +68,11 @@ impl PortSettings {
         self.config(number) & config::NO_FLOOD == 0
     }
 
+    /// Whether packets are forwarded to a port.
+    pub(crate) fn forwards(&self, number: PortId) -> bool {
+        self.config(number) & config::NO_FWD == 0
+    }
+
     /// Whether a port receives.
     pub(crate) fn receives(&self, number: PortId) -> bool {
         self.config(number) & (config::PORT_DOWN | config::NO_RECV) == 0
@@ -151,6 +156,7 @@ impl Switch {
         let state = PortState {
             is_up: self.is_port_up(port) && !self.settings.is_down(port),
             floods: self.settings.floods(port),
+            forwards: self.settings.forwards(port),
             peer: self.way_through(port),
         };
         if state != known {

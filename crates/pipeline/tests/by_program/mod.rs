@@ -41,6 +41,7 @@ pub(crate) fn pipeline(rules: usize) -> Pipeline {
     let state = PortState {
         is_up: true,
         floods: true,
+        forwards: true,
         peer: None,
     };
     let ports = (1..=3).map(|port| Operation::SetPort(PortId(port), state));
