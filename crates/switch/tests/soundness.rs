@@ -374,6 +374,7 @@ fn every_cached_answer_is_the_interpreters() {
     let (mut candidates, mut falses) = (0, 0);
     let mut learned = 0;
     let mut branches = 0;
+    let mut remarks = 0;
     for seed in setting("THALWEG_SEED", 0).. {
         for (index, (random, config)) in shapes().iter().enumerate() {
             let context = format!("seed {seed}, shape {index}");
@@ -396,6 +397,10 @@ fn every_cached_answer_is_the_interpreters() {
                 .iter()
                 .filter(|entry| branches_by_length(&entry.effects))
                 .count();
+            remarks += entries
+                .iter()
+                .filter(|entry| remarks_packets(&entry.effects))
+                .count();
             candidates += statistics.lookups.candidates;
             falses += statistics.lookups.false_candidates;
             if config.datapath.mode == Mode::ComputationalFlows {
@@ -416,6 +421,10 @@ fn every_cached_answer_is_the_interpreters() {
          recirculations, {computed} by the rules, {learned} rules learned, drops {drops:?}"
     );
     assert!(branches > 100, "hardly any answer depended on a length");
+    assert!(
+        remarks > 100,
+        "hardly any answer led through a meter that remarks"
+    );
     assert!(learned > 100, "packets hardly taught any rules");
     assert!(
         computed > checked / 20,
@@ -433,6 +442,15 @@ fn every_cached_answer_is_the_interpreters() {
         candidates > 100 && falses > 0,
         "the first layer was not used"
     );
+}
+
+/// Whether effects end at a meter that remarks packets.
+fn remarks_packets(effects: &[Effect]) -> bool {
+    let remarks = |effect: &Effect| matches!(effect, Effect::Remark(_));
+    let inside = |effect: &Effect| effect.lists().any(remarks_packets);
+    effects
+        .iter()
+        .any(|effect| remarks(effect) || inside(effect))
 }
 
 /// Whether effects depend on the packet's length.

@@ -376,6 +376,7 @@ fn without_sends(effects: &[Effect]) -> Vec<Effect> {
         | Effect::Recirculate(_)
         | Effect::Track(_)
         | Effect::Meter(_)
+        | Effect::Remark(_)
         | Effect::Slow { .. } => None,
         Effect::LearnRule { rule, .. } => Some(Effect::LearnRule {
             rule: rule.clone(),

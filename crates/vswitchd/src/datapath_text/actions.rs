@@ -217,6 +217,10 @@ impl ActionWriter<'_> {
             }
             // Open vSwitch does not first write what is left to write.
             Effect::Meter(place) => commit.texts.push(format!("meter({})", place.0)),
+            Effect::Remark(place) => {
+                commit.commit();
+                commit.texts.push(format!("meter({})", place.0));
+            }
             Effect::Untrack => commit.texts.push("ct_clear".to_owned()),
             Effect::Slow { .. } => commit.is_slow = true,
             Effect::LeaveTunnel => commit.leave_tunnel(),
@@ -298,6 +302,7 @@ fn needs_packet(effect: &Effect) -> bool {
         }
         | Effect::Track(_)
         | Effect::Meter(_)
+        | Effect::Remark(_)
         | Effect::ByLength { .. }
         | Effect::Untrack => true,
         Effect::Clone(nested) => nested.iter().any(needs_packet),
@@ -318,7 +323,7 @@ fn can_change_back(effects: &[Effect], packet: &Packet) -> bool {
         | Effect::Encapsulate { .. }
         | Effect::Decapsulate { .. } => false,
         // What a tracker did is not undone, and what a meter dropped is gone.
-        Effect::Track(_) | Effect::Untrack | Effect::Meter(_) => false,
+        Effect::Track(_) | Effect::Untrack | Effect::Meter(_) | Effect::Remark(_) => false,
         _ => true,
     })
 }
