@@ -34,6 +34,8 @@ pub enum PortDevice {
     /// A dummy as Open vSwitch has it: with queue 0, and with
     /// [counts of its own](thalweg_io::dummy_counts) instead of drops and errors.
     Dummy,
+    /// A tunnel, of which OpenFlow is told the packets and bytes only, as in Open vSwitch.
+    Tunnel,
 }
 
 /// The settings of all ports.

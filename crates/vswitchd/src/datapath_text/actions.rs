@@ -118,6 +118,10 @@ impl ActionWriter<'_> {
                     longer,
                     others,
                 } => self.by_length(*limit_bytes, [longer, others], commit),
+                Effect::Output(port) => {
+                    let is_last = !effects[place + 1..].iter().any(needs_packet);
+                    self.output(*port, is_last, commit);
+                }
                 effect => self.effect(effect, commit),
             }
         }
@@ -179,7 +183,6 @@ impl ActionWriter<'_> {
             Effect::PopEthernet => commit.pop_ethernet(),
             Effect::Encapsulate { ether_type, header } => commit.encapsulate(*ether_type, header),
             Effect::Decapsulate { packet_type } => commit.decapsulate(*packet_type),
-            Effect::Output(port) => self.output(*port, commit),
             Effect::Recirculate(number)
             | Effect::LearnRule {
                 outcomes: Some((number, _)),
@@ -224,7 +227,8 @@ impl ActionWriter<'_> {
             Effect::Untrack => commit.texts.push("ct_clear".to_owned()),
             Effect::Slow { .. } => commit.is_slow = true,
             Effect::LeaveTunnel => commit.leave_tunnel(),
-            Effect::Clone(_)
+            Effect::Output(_)
+            | Effect::Clone(_)
             | Effect::ByLength { .. }
             | Effect::Learn { .. }
             | Effect::LearnRule { .. }
@@ -237,10 +241,35 @@ impl ActionWriter<'_> {
 impl ActionWriter<'_> {
     /// Writes an output; in front of one to a tunnel stand the values of the outer headers, if
     /// the packet does not have them yet.
-    fn output(&self, port: PortId, commit: &mut Commit) {
-        match (self.tunnels)(port, &commit.flow.tunnel(), commit.flow.inner_ip()) {
+    fn output(&self, port: PortId, is_last: bool, commit: &mut Commit) {
+        match (self.tunnels)(port, &commit.flow.tunnel(), commit.flow.leaving()) {
             TunnelOutput::Untouched => {}
             TunnelOutput::Dropped => return,
+            TunnelOutput::Pushed {
+                push,
+                then,
+                is_layer3,
+            } => {
+                // What the bridge drops is not put into a tunnel.
+                let text = match (then.is_empty(), is_last) {
+                    (true, _) => return,
+                    (false, true) => format!("{push},{then}"),
+                    (false, false) => format!("clone({push},{then})"),
+                };
+                let write = |commit: &mut Commit| {
+                    commit.commit();
+                    commit.enters_tunnel = true;
+                    commit.texts.push(text);
+                };
+                return match is_layer3 && commit.flow.packet_type == 0 {
+                    true => commit.without_ethernet(write),
+                    false => write(commit),
+                };
+            }
+            TunnelOutput::Popped(port) => {
+                commit.commit();
+                return commit.texts.push(format!("tnl_pop({port})"));
+            }
             TunnelOutput::Sent { values, is_layer3 } => {
                 commit.set_tunnel(tunnel_values(&values));
                 if is_layer3 && commit.flow.packet_type == 0 {
