@@ -240,6 +240,23 @@ fn a_rule_behind_a_meter_matches_what_it_has_remarked() {
     assert_eq!(delta.meters, [MeterId(7)]);
 }
 
+#[test]
+fn a_packet_whose_labels_are_gone_is_parsed_before_it_is_remarked() {
+    let rules = "mpls,actions=pop_mpls:0x0800,meter:7,output:2";
+    let mut pipeline = pipeline(&[(7, 1)], rules);
+    let builder = || PacketBuilder::ethernet(MacAddress::from_u64(1), MacAddress::from_u64(2));
+    let ip = |builder: PacketBuilder, dscp| {
+        let ip = builder.ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        ip.dscp(dscp).udp(1, 2).build()
+    };
+    let labelled = ip(builder().mpls(5, 0, 64), 10);
+    // A meter that drops needs no headers.
+    assert_eq!(sent_frame(&pipeline, &labelled), ip(builder(), 10));
+    apply(&mut pipeline, vec![remarking(7, 1)]).expect("it can be modified");
+    assert_eq!(sent_frame(&pipeline, &labelled), ip(builder(), 10));
+    assert_eq!(sent_frame(&pipeline, &labelled), ip(builder(), 12));
+}
+
 /// Invariant 5 of `meters`: effects of a version at which the meter drops only.
 #[test]
 fn a_packet_that_is_not_looked_up_again_is_not_remarked() {

@@ -5,6 +5,7 @@ use thalweg_packet::{FieldId, standard as f};
 
 use super::observer::Observer;
 use super::walk::{Next, Walk};
+use crate::action::Action;
 use crate::effect::Effect;
 use crate::meters::{MeterId, MeterPlace};
 use crate::trace::Input;
@@ -33,8 +34,7 @@ impl<O: Observer> Walk<'_, O> {
         let Some(place) = self.place_of(meter) else {
             return Next::Continue;
         };
-        let known = self.pipeline.meter(meter, self.version);
-        if known.is_some_and(|known| known.meter.remarks()) {
+        if self.remarks(&Action::Meter(meter)) {
             self.emit(Effect::Remark(place));
             return Next::Freeze;
         }
@@ -47,6 +47,16 @@ impl<O: Observer> Walk<'_, O> {
             self.effects[kept.map_or(0, |kept| kept + 1)..].rotate_right(1);
         }
         Next::Continue
+    }
+
+    /// Whether an action is a meter that remarks, and so needs the headers of the packet.
+    pub(super) fn remarks(&mut self, action: &Action) -> bool {
+        let Action::Meter(meter) = action else {
+            return false;
+        };
+        self.ask(Input::Meter(*meter));
+        let known = self.pipeline.meter(*meter, self.version);
+        known.is_some_and(|known| known.meter.remarks())
     }
 
     /// The meter that packets for the controller pass: the one that their action names, or
