@@ -32,7 +32,7 @@ use thalweg_classifier::RuleId;
 use thalweg_conntrack::{CtState, Previous, TrackRequest, Tracked, protocol};
 use thalweg_packet::{
     Connection, FieldDescriptor, FieldId, Headers, Instant, Packet, PacketPool, PortId, Rewriter,
-    Scalar, standard,
+    Scalar, TunnelValues, standard,
 };
 
 use self::assembly::Assembled;
@@ -118,6 +118,8 @@ pub struct Notice {
     pub sender: Option<Box<Sender>>,
     /// What a tracker said of it.
     pub connection: Connection,
+    /// The values of its tunnel; `None` if it has none.
+    pub tunnel: Option<Box<TunnelValues>>,
 }
 
 /// One step of processing a packet.
@@ -548,6 +550,7 @@ impl Outbox {
                 controller_id: *controller_id,
                 userdata: userdata.clone(),
                 sender: sender.clone(),
+                tunnel: copy.tunnel().cloned().map(Box::new),
                 connection: match sender {
                     Some(sender) if sender.has_connection => *connection,
                     _ => Connection::NONE,
