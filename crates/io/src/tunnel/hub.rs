@@ -362,7 +362,8 @@ impl TunnelHub {
     }
 
     /// What a native tunnel puts in front of the packets that it sends with these values, and which
-    /// bridge then receives them; `None` if the port is none. Nothing is asked of the network.
+    /// bridge then receives them; `None` if the port is none, or native tunnels may carry nothing.
+    /// Nothing is asked of the network.
     ///
     /// # Errors
     /// Why it would drop them.
@@ -375,7 +376,8 @@ impl TunnelHub {
     ) -> Option<Result<TunnelPush, TunnelCause>> {
         let table = self.table();
         let port = table.ports.get(number)?;
-        if table.places.get(&number)?.way != TunnelWay::Native {
+        let is_native = table.places.get(&number)?.way == TunnelWay::Native;
+        if !is_native || !self.allows_native() {
             return None;
         }
         Some(self.push_of(port, outgoing, inner, now))
@@ -388,9 +390,6 @@ impl TunnelHub {
         inner: InnerType,
         now: Instant,
     ) -> Result<TunnelPush, TunnelCause> {
-        if !self.allows_native() {
-            return Err(TunnelCause::NativeOff);
-        }
         let mut metadata = outgoing.metadata.clone();
         let endpoints = metadata.endpoints;
         let foreseen = (self.underlay()).foresee(endpoints, outgoing.packet_mark, now);

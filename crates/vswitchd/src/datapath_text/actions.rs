@@ -165,6 +165,7 @@ impl ActionWriter<'_> {
         copy.texts.join(",")
     }
 
+    /// Writes an effect that is not an output; one match, an arm for each effect.
     fn effect(&self, effect: &Effect, commit: &mut Commit) {
         match effect {
             Effect::Set { field, value, mask } => commit.set(*field, *value, *mask),
@@ -249,6 +250,7 @@ impl ActionWriter<'_> {
                 push,
                 then,
                 is_layer3,
+                mark,
             } => {
                 // What the bridge drops is not put into a tunnel.
                 let text = match (then.is_empty(), is_last) {
@@ -257,7 +259,7 @@ impl ActionWriter<'_> {
                     (false, false) => format!("clone({push},{then})"),
                 };
                 let write = |commit: &mut Commit| {
-                    commit.commit();
+                    commit.commit_with_mark(mark);
                     commit.enters_tunnel = true;
                     commit.texts.push(text);
                 };

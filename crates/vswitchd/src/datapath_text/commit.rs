@@ -386,6 +386,17 @@ impl Commit {
         self.mark();
     }
 
+    /// The same, with a mark for what is written behind it; the flow keeps its own.
+    pub(super) fn commit_with_mark(&mut self, mark: Option<u32>) {
+        let own = self.flow.values.get(f::PKT_MARK);
+        if let Some(mark) = mark {
+            self.examined.set(f::PKT_MARK, ones(32));
+            self.flow.values.set(f::PKT_MARK, mark.into());
+        }
+        self.commit();
+        self.flow.values.set(f::PKT_MARK, own);
+    }
+
     fn mark(&mut self) {
         if !self.differs(Part::Field(f::PKT_MARK, 32)) {
             return;

@@ -28,6 +28,8 @@ pub enum TunnelOutput {
         then: String,
         /// Whether it takes Ethernet off first.
         is_layer3: bool,
+        /// The mark that the packet gets there.
+        mark: Option<u32>,
     },
     /// A native tunnel takes its headers off the packet, which goes to this port of the datapath.
     Popped(u32),

@@ -14,6 +14,8 @@ pub struct NativePush {
     pub header: OuterHeader,
     /// The type of the tunnel.
     pub tunnel_type: TunnelType,
+    /// The mark that the packet gets, with which the frame is routed.
+    pub mark: Option<u32>,
     /// The own port of the bridge that receives the frame.
     pub local: PortId,
 }

@@ -64,6 +64,7 @@ pub(super) fn tunnel_output(
                 ),
                 then,
                 is_layer3,
+                mark: push.mark,
             },
         },
     }

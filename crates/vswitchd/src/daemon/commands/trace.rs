@@ -159,6 +159,7 @@ impl TraceNames for Bridges {
             Some(NativePush {
                 header: push.header,
                 tunnel_type: push.tunnel_type,
+                mark: outgoing.packet_mark,
                 local: bridge.port(LOCAL),
             })
         }))

@@ -28,12 +28,15 @@ fn shown(tunnel_type: TunnelType, (from, to): (&str, &str), metadata: TunnelMeta
     };
     let kind = tunnel_type.kind(VxlanFlavour::Plain);
     let settings = HeaderSettings {
-        has_sequence: tunnel_type == TunnelType::Gre && metadata.tos == 4,
+        has_sequence: tunnel_type == TunnelType::Gre && metadata.tos == SEQUENCED,
         ..HeaderSettings::default()
     };
     let header = OuterHeader::for_frame(kind, &metadata, link, InnerType::Ethernet, settings);
     push_header_text(&header.unwrap(), tunnel_type)
 }
+
+/// The type of service of headers that have a sequence number.
+const SEQUENCED: u8 = 4;
 
 const V4: (&str, &str) = ("1.1.2.88", "1.1.2.92");
 const V6: (&str, &str) = ("2001:cafe::88", "2001:cafe::92");
@@ -46,23 +49,73 @@ fn keyed(id: u64) -> TunnelMetadata {
     }
 }
 
-/// The expected texts are those of `tunnel-push-pop.at` and `tunnel-push-pop-ipv6.at`.
-#[test]
-fn headers_are_written_as_open_vswitch_writes_them() {
-    let ethernet = "eth(dst=f8:bc:12:44:34:b6,src=aa:55:aa:55:00:00,dl_type=0x0800)";
-    let ethernet6 = "eth(dst=f8:bc:12:44:34:b6,src=aa:55:aa:55:00:00,dl_type=0x86dd)";
-    let v4 = |protocol| {
-        format!("ipv4(src=1.1.2.88,dst=1.1.2.92,proto={protocol},tos=0,ttl=64,frag=0x4000)")
-    };
-    let v6 = |protocol| {
-        format!(
-            "ipv6(src=2001:cafe::88,dst=2001:cafe::92,label=0,proto={protocol},tclass=0x0,hlimit=64)"
-        )
-    };
-    let whole = |metadata: TunnelMetadata| TunnelMetadata {
+const ETHERNET: &str = "eth(dst=f8:bc:12:44:34:b6,src=aa:55:aa:55:00:00,dl_type=";
+
+/// The beginning of a header of this size and type, over IPv4.
+fn v4(size: usize, number: u32, protocol: u8) -> String {
+    format!(
+        "header(size={size},type={number},{ETHERNET}0x0800),\
+         ipv4(src=1.1.2.88,dst=1.1.2.92,proto={protocol},tos=0,ttl=64,frag=0x4000),"
+    )
+}
+
+/// The same over IPv6.
+fn v6(size: usize, number: u32, protocol: u8) -> String {
+    format!(
+        "header(size={size},type={number},{ETHERNET}0x86dd),\
+         ipv6(src=2001:cafe::88,dst=2001:cafe::92,label=0,proto={protocol},tclass=0x0,hlimit=64),"
+    )
+}
+
+fn whole(metadata: TunnelMetadata) -> TunnelMetadata {
+    TunnelMetadata {
         flags: metadata.flags | TunnelFlags::DONT_FRAGMENT,
         ..metadata
+    }
+}
+
+/// The expected texts are those of `tunnel-push-pop.at` and `tunnel-push-pop-ipv6.at`.
+#[test]
+fn headers_over_udp_are_written_as_open_vswitch_writes_them() {
+    let vxlan = shown(TunnelType::Vxlan, V4, whole(keyed(0x7b)));
+    let rest = "udp(src=0,dst=4789,csum=0x0),vxlan(flags=0x8000000,vni=0x7b))";
+    assert_eq!(vxlan, v4(50, 4, 17) + rest);
+    let vxlan = shown(TunnelType::Vxlan, V6, keyed(0x7b));
+    let rest = "udp(src=0,dst=4789,csum=0xffff),vxlan(flags=0x8000000,vni=0x7b))";
+    assert_eq!(vxlan, v6(70, 4, 17) + rest);
+    let mut options = TunnelOptions::default();
+    let option = GeneveOption {
+        class: 0xffff,
+        kind: 0x80,
+        data: &[0, 0, 0, 0xa],
     };
+    options.push(&option).unwrap();
+    let with_option = TunnelMetadata {
+        options,
+        ..whole(keyed(0x7b))
+    };
+    let rest = "udp(src=0,dst=6081,csum=0x0),\
+                geneve(crit,vni=0x7b,options({class=0xffff,type=0x80,len=4,0xa})))";
+    assert_eq!(
+        shown(TunnelType::Geneve, V4, with_option),
+        v4(58, 5, 17) + rest
+    );
+}
+
+#[test]
+fn headers_of_gre_are_written_as_open_vswitch_writes_them() {
+    let rest = "gre((flags=0x2000,proto=0x6558),key=0x1c8))";
+    let gre = shown(TunnelType::Gre, V4, whole(keyed(0x1c8)));
+    assert_eq!(gre, v4(42, 3, 47) + rest);
+    let gre = shown(TunnelType::Gre, V6, keyed(0x1c8));
+    assert_eq!(gre, v6(62, 109, 47) + rest);
+    let sequenced = TunnelMetadata {
+        tos: SEQUENCED,
+        ..whole(keyed(0x1c8))
+    };
+    let start = v4(46, 3, 47).replace("tos=0", "tos=0x4");
+    let rest = "gre((flags=0x3000,proto=0x6558),key=0x1c8,seq=0x0))";
+    assert_eq!(shown(TunnelType::Gre, V4, sequenced), start + rest);
     let erspan = |id, erspan| TunnelMetadata {
         erspan,
         ..keyed(id)
@@ -78,94 +131,26 @@ fn headers_are_written_as_open_vswitch_writes_them() {
         hardware_id: 7,
         ..ErspanValues::default()
     };
-    let mut options = TunnelOptions::default();
-    let option = GeneveOption {
-        class: 0xffff,
-        kind: 0x80,
-        data: &[0, 0, 0, 0xa],
-    };
-    options.push(&option).unwrap();
-    let with_option = TunnelMetadata {
-        options,
-        ..keyed(0x7b)
-    };
-    assert_eq!(
-        shown(TunnelType::Vxlan, V4, whole(keyed(0x7b))),
-        format!(
-            "header(size=50,type=4,{ethernet},{},udp(src=0,dst=4789,csum=0x0),\
-             vxlan(flags=0x8000000,vni=0x7b))",
-            v4(17)
-        )
-    );
-    assert_eq!(
-        shown(TunnelType::Geneve, V4, whole(with_option)),
-        format!(
-            "header(size=58,type=5,{ethernet},{},udp(src=0,dst=6081,csum=0x0),\
-             geneve(crit,vni=0x7b,options({{class=0xffff,type=0x80,len=4,0xa}})))",
-            v4(17)
-        )
-    );
-    assert_eq!(
-        shown(TunnelType::Gre, V4, whole(keyed(0x1c8))),
-        format!(
-            "header(size=42,type=3,{ethernet},{},gre((flags=0x2000,proto=0x6558),key=0x1c8))",
-            v4(47)
-        )
-    );
-    let sequenced = TunnelMetadata {
-        tos: 4,
-        ..whole(keyed(0x1c8))
-    };
-    assert_eq!(
-        shown(TunnelType::Gre, V4, sequenced),
-        format!(
-            "header(size=46,type=3,{ethernet},{},\
-             gre((flags=0x3000,proto=0x6558),key=0x1c8,seq=0x0))",
-            v4(47).replace("tos=0", "tos=0x4")
-        )
-    );
-    assert_eq!(
-        shown(TunnelType::Gre, V6, keyed(0x1c8)),
-        format!(
-            "header(size=62,type=109,{ethernet6},{},gre((flags=0x2000,proto=0x6558),key=0x1c8))",
-            v6(47)
-        )
-    );
-    assert_eq!(
-        shown(TunnelType::Vxlan, V6, keyed(0x7b)),
-        format!(
-            "header(size=70,type=4,{ethernet6},{},udp(src=0,dst=4789,csum=0xffff),\
-             vxlan(flags=0x8000000,vni=0x7b))",
-            v6(17)
-        )
-    );
-    assert_eq!(
-        shown(TunnelType::Erspan, V4, whole(erspan(0x7b, one))),
-        format!(
-            "header(size=50,type=107,{ethernet},{},erspan(ver=1,sid=0x7b,idx=0x3))",
-            v4(47)
-        )
-    );
-    assert_eq!(
-        shown(TunnelType::Ip6Erspan, V6, erspan(0x237, two)),
-        format!(
-            "header(size=74,type=108,{ethernet6},{},erspan(ver=2,sid=0x237,dir=1,hwid=0x7))",
-            v6(47)
-        )
-    );
+    let first = shown(TunnelType::Erspan, V4, whole(erspan(0x7b, one)));
+    let rest = "erspan(ver=1,sid=0x7b,idx=0x3))";
+    assert_eq!(first, v4(50, 107, 47) + rest);
+    let second = shown(TunnelType::Ip6Erspan, V6, erspan(0x237, two));
+    let rest = "erspan(ver=2,sid=0x237,dir=1,hwid=0x7))";
+    assert_eq!(second, v6(74, 108, 47) + rest);
 }
 
-/// Port 1 is a native tunnel, 2 one whose frames are dropped, 3 takes packets out of tunnels, and
-/// 5 is a native tunnel without Ethernet.
+/// Port 1 is a native tunnel, 2 one whose frames are dropped, 3 takes packets out of tunnels, 5 is a
+/// native tunnel without Ethernet, and 6 one that marks packets.
 fn ask(port: PortId, _: &TunnelValues, leaving: Leaving) -> TunnelOutput {
     let target = leaving.target.expect("it is a packet of IP");
     assert_eq!(target.address, IpAddr::from([10, 0, 0, 2]));
     assert_eq!((target.protocol.0, target.port), (17, 4789));
     match port.0 {
-        1 | 2 | 5 => TunnelOutput::Pushed {
+        1 | 2 | 5 | 6 => TunnelOutput::Pushed {
             push: "tnl_push(..)".to_owned(),
             then: if port.0 == 2 { "" } else { "8,9" }.to_owned(),
             is_layer3: port.0 == 5,
+            mark: (port.0 == 6).then_some(0x4d2),
         },
         3 => TunnelOutput::Popped(4789),
         _ => TunnelOutput::Untouched,
@@ -192,6 +177,11 @@ fn what_a_native_tunnel_does_stands_in_a_copy_unless_it_is_last() {
         (&[2, 4], "4"),
         (&[3], "tnl_pop(4789)"),
         (&[3, 4], "tnl_pop(4789),4"),
+        (&[6], "set(skb_mark(0x4d2)),tnl_push(..),8,9"),
+        (
+            &[6, 4],
+            "set(skb_mark(0x4d2)),clone(tnl_push(..),8,9),set(skb_mark(0)),4",
+        ),
         (&[5], "pop_eth,tnl_push(..),8,9"),
     ] {
         let effects = ports.iter().map(|port| Effect::Output(PortId(*port)));
