@@ -608,6 +608,7 @@ pub(crate) fn operation() -> impl Strategy<Value = Operation> {
     let state = any::<(bool, bool)>().prop_map(|(is_up, floods)| PortState {
         is_up,
         floods,
+        forwards: true,
         peer: None,
     });
     let station = (select(vec![0, 7, 4096]), select(vec![2_u64, 3, 1 << 48]));

@@ -139,8 +139,8 @@ fn headers_of_gre_are_written_as_open_vswitch_writes_them() {
     assert_eq!(second, v6(74, 108, 47) + rest);
 }
 
-/// Port 1 is a native tunnel, 2 one whose frames are dropped, 3 takes packets out of tunnels, 5 is a
-/// native tunnel without Ethernet, and 6 one that marks packets.
+/// Port 1 is a native tunnel, 2 one whose frames are dropped, 3 takes packets out of tunnels, 5
+/// is a native tunnel without Ethernet, and 6 one that marks packets.
 fn ask(port: PortId, _: &TunnelValues, leaving: Leaving) -> TunnelOutput {
     let target = leaving.target.expect("it is a packet of IP");
     assert_eq!(target.address, IpAddr::from([10, 0, 0, 2]));
