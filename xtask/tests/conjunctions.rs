@@ -171,6 +171,7 @@ fn pipeline(rules: &str) -> Pipeline {
     let state = PortState {
         is_up: true,
         floods: true,
+        forwards: true,
         peer: None,
     };
     let ports = (1..=u32::from(PORTS)).map(|port| Operation::SetPort(PortId(port), state));

@@ -20,6 +20,7 @@ fn pipeline() -> Gate<Pipeline> {
     let state = PortState {
         is_up: true,
         floods: true,
+        forwards: true,
         peer: None,
     };
     let mut change = Change::adding(rules);

@@ -26,6 +26,7 @@ fn pipeline() -> Pipeline {
     let state = PortState {
         is_up: true,
         floods: true,
+        forwards: true,
         peer: None,
     };
     let ports = (1..=4).map(|port| Operation::SetPort(PortId(port), state));

@@ -22,6 +22,7 @@ fn pipeline() -> Gate<Pipeline> {
     let state = PortState {
         is_up: true,
         floods: true,
+        forwards: true,
         peer: None,
     };
     let ports = (1..=2).map(|port| Operation::SetPort(PortId(port), state));

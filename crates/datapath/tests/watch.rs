@@ -10,6 +10,7 @@ fn pipeline(rules: &str) -> Gate<Pipeline> {
     let state = PortState {
         is_up: true,
         floods: true,
+        forwards: true,
         peer: None,
     };
     let ports = (1..=3).map(|port| Operation::SetPort(PortId(port), state));

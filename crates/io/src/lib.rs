@@ -85,5 +85,5 @@ pub use tap::TapPort;
 pub use trace::TracePort;
 pub use tunnel::{
     SENDERS, TunnelCause, TunnelDevice, TunnelDeviceSettings, TunnelHub, TunnelOpenError,
-    TunnelWay, Underlay, UnderlayPort,
+    TunnelPush, TunnelWay, Underlay, UnderlayPort,
 };

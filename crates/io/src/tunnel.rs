@@ -50,7 +50,7 @@ mod values;
 
 pub use counts::TunnelCause;
 pub use device::TunnelDevice;
-pub use hub::{TunnelDeviceSettings, TunnelHub, TunnelOpenError, TunnelWay};
+pub use hub::{TunnelDeviceSettings, TunnelHub, TunnelOpenError, TunnelPush, TunnelWay};
 pub use local::UnderlayPort;
 pub use senders::SENDERS;
 pub use underlay::Underlay;

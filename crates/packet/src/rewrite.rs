@@ -23,7 +23,7 @@ use crate::Packet;
 use crate::checksum::{Alignment, Edit, sctp_checksum};
 use crate::field::{HeaderId, Intrinsic, Scalar, Source};
 use crate::headers::Headers;
-use crate::standard::header as h;
+use crate::standard::{self, fields, header as h};
 
 /// A packet and the places of its headers, changed together.
 ///
@@ -121,6 +121,28 @@ impl<'a> Rewriter<'a> {
             }
         }
         false
+    }
+
+    /// Raises the drop precedence of the packet's DSCP by `levels`, at most to the highest; returns
+    /// whether it has changed.
+    ///
+    /// Assured forwarding has four classes of three levels (RFC 2597, section 6). Any other DSCP
+    /// has no level, and stays.
+    pub fn raise_drop_precedence(&mut self, levels: u8) -> bool {
+        let source = &fields()[standard::IP_DSCP.index()].source;
+        let Some(found) = self.find(source) else {
+            return false;
+        };
+        let window = self.packet.bytes()[found.bit / 8..].first_chunk();
+        let word = u16::from_be_bytes(*window.expect("the header is whole"));
+        let dscp = word >> (10 - found.bit % 8) & 0x3f;
+        let (class, level) = (dscp >> 3, dscp >> 1 & 0b11);
+        if dscp & 1 != 0 || level == 0 || !(1..=4).contains(&class) {
+            return false;
+        }
+        let raised = (level + u16::from(levels)).min(3);
+        let remarked = class << 3 | raised << 1;
+        self.write(source, 6, remarked.into(), 0x3f) && remarked != dscp
     }
 
     /// Decrements the TTL of the top MPLS label, but not below zero.

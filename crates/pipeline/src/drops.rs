@@ -69,10 +69,12 @@ pub enum DropReason {
     TooManyLabels,
     /// A header was removed, and what followed it was too short for what it should be.
     TooShort,
+    /// The output port was told to forward nothing.
+    PortForwardsNothing,
 }
 
 /// Names of the reasons, in the order of the enum.
-const NAMES: [&str; 25] = [
+const NAMES: [&str; 26] = [
     "table_miss",
     "action",
     "input_port",
@@ -98,6 +100,7 @@ const NAMES: [&str; 25] = [
     "unsupported_packet_type",
     "too_many_labels",
     "too_short",
+    "port_forwards_nothing",
 ];
 
 impl DropReason {
@@ -133,6 +136,7 @@ impl DropReason {
             DropReason::UnsupportedPacketType => 22,
             DropReason::TooManyLabels => 23,
             DropReason::TooShort => 24,
+            DropReason::PortForwardsNothing => 25,
         }
     }
 }

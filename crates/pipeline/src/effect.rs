@@ -32,7 +32,7 @@ use thalweg_classifier::RuleId;
 use thalweg_conntrack::{CtState, Previous, TrackRequest, Tracked, protocol};
 use thalweg_packet::{
     Connection, FieldDescriptor, FieldId, Headers, Instant, Packet, PacketPool, PortId, Rewriter,
-    Scalar, standard,
+    Scalar, TunnelValues, standard,
 };
 
 use self::assembly::Assembled;
@@ -44,7 +44,7 @@ use crate::drops::{DropReason, Drops};
 use crate::interpret::Continuation;
 use crate::learning::{LearnedCounts, LearnedRule};
 use crate::mac::Station;
-use crate::meters::{MeterPlace, Meters};
+use crate::meters::{BandKind, MeterPlace, MeterVerdict, Meters};
 
 /// Why a packet goes to the controller (OpenFlow 1.5.1, section 7.4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -118,6 +118,8 @@ pub struct Notice {
     pub sender: Option<Box<Sender>>,
     /// What a tracker said of it.
     pub connection: Connection,
+    /// The values of its tunnel; `None` if it has none.
+    pub tunnel: Option<Box<TunnelValues>>,
 }
 
 /// One step of processing a packet.
@@ -180,8 +182,11 @@ pub enum Effect {
         /// The meter of such packets, which may drop it; nothing happens without one.
         meter: Option<MeterPlace>,
     },
-    /// Measures the packet; what follows is done if the meter lets it pass.
+    /// Measures the packet; what follows is done unless the meter drops it.
     Meter(MeterPlace),
+    /// The same by a meter that may also remark the packet: raise the drop precedence of its DSCP.
+    /// The packet is then looked up again.
+    Remark(MeterPlace),
     /// Cuts the packet to this length; what follows sends it.
     Cut {
         /// Most bytes that are left.
@@ -508,18 +513,28 @@ impl Outbox {
         self.chance
     }
 
-    /// Whether a meter lets a packet pass; counts it if not.
-    fn passes(&mut self, meter: MeterPlace, packet: &Packet) -> bool {
+    /// By how many levels a meter raises a packet's drop precedence; `None` if it drops the packet,
+    /// which is counted.
+    fn measure(&mut self, meter: MeterPlace, packet: &Packet) -> Option<u8> {
         let length = packet.len().saturating_sub(packet.front_len());
-        let passes = self.meters.passes(meter, length, self.now);
-        if !passes {
-            self.drops.count(DropReason::Meter, 1);
+        match self.meters.measure(meter, length, self.now) {
+            MeterVerdict::Pass => Some(0),
+            MeterVerdict::Exceeds(BandKind::Remark { levels }) => Some(levels),
+            MeterVerdict::Exceeds(BandKind::Drop) => {
+                self.drops.count(DropReason::Meter, 1);
+                None
+            }
         }
-        passes
     }
 
     /// Sends a copy to the controller, as [`Effect::Controller`] says.
-    fn tell(&mut self, effect: &Effect, packet: &Packet, connection: &Connection) {
+    fn tell(
+        &mut self,
+        effect: &Effect,
+        packet: &Packet,
+        headers: &Headers,
+        connection: &Connection,
+    ) {
         let Effect::Controller {
             reason,
             max_len_bytes,
@@ -531,11 +546,17 @@ impl Outbox {
         else {
             return;
         };
-        if meter.is_some_and(|meter| !self.passes(meter, packet)) {
-            return;
-        }
+        let levels = match meter.map(|meter| self.measure(meter, packet)) {
+            Some(None) => return,
+            Some(Some(levels)) => levels,
+            None => 0,
+        };
         if let Some(mut copy) = self.copy_of(packet) {
             copy.finish();
+            if levels > 0 {
+                let mut headers = *headers;
+                Rewriter::new(&mut copy, &mut headers).raise_drop_precedence(levels);
+            }
             let packet_type = copy.strip_front();
             let notice = Notice {
                 reason: *reason,
@@ -544,6 +565,7 @@ impl Outbox {
                 controller_id: *controller_id,
                 userdata: userdata.clone(),
                 sender: sender.clone(),
+                tunnel: copy.tunnel().cloned().map(Box::new),
                 connection: match sender {
                     Some(sender) if sender.has_connection => *connection,
                     _ => Connection::NONE,
@@ -642,7 +664,7 @@ fn run_part(
                     outbox.sent.push((*port, copy));
                 }
             }
-            Effect::Controller { .. } => outbox.tell(effect, &packet, connection),
+            Effect::Controller { .. } => outbox.tell(effect, &packet, &headers, connection),
             Effect::Learn { station, port } => outbox.stations_seen.push((*station, *port)),
             Effect::LearnRule { rule, outcomes } => {
                 let is_admitted = outbox.teach(rule);
@@ -682,10 +704,16 @@ fn run_part(
             }
             Effect::Queue(queue) => outbox.queued += u64::from(*queue != 0),
             Effect::Meter(meter) | Effect::Slow { meter: Some(meter) }
-                if !outbox.passes(*meter, &packet) =>
+                if outbox.measure(*meter, &packet).is_none() =>
             {
                 break;
             }
+            Effect::Remark(meter) => match outbox.measure(*meter, &packet) {
+                Some(levels) => {
+                    Rewriter::new(&mut packet, &mut headers).raise_drop_precedence(levels);
+                }
+                None => break,
+            },
             Effect::Meter(_) | Effect::Slow { .. } => {}
             Effect::Cut { len_bytes } => packet.truncate(*len_bytes as usize),
             Effect::Track(request) if headers.scalar(Scalar::IpFragment) != 0 => {
@@ -828,6 +856,7 @@ fn rewrite(
         | Effect::Queue(_)
         | Effect::Slow { .. }
         | Effect::Meter(_)
+        | Effect::Remark(_)
         | Effect::Track(_)
         | Effect::Untrack
         | Effect::LeaveTunnel

@@ -158,6 +158,8 @@ pub struct PortState {
     pub is_up: bool,
     /// Whether flooded packets go to it.
     pub floods: bool,
+    /// Whether packets leave by it; false for a port that OpenFlow calls `no-forward`.
+    pub forwards: bool,
     /// The other end, if the port is one end of a patch between bridges.
     pub peer: Option<PortId>,
 }

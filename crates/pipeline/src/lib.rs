@@ -75,8 +75,8 @@ pub use links::{
 pub use mac::{MacMove, MacTable, Station};
 pub use matching::{Contradiction, Match, Term};
 pub use meters::{
-    ExistingMeter, MAX_BANDS, MAX_METERS, MeterCounts, MeterId, MeterPlace, Meters, RateBand,
-    RateMeter, RateUnit,
+    BandKind, ExistingMeter, MAX_BANDS, MAX_METERS, MeterCounts, MeterId, MeterPlace, MeterVerdict,
+    Meters, RateBand, RateMeter, RateUnit,
 };
 pub use mirror::{BridgeMirror, MirrorId, MirrorOutput, MirroredPorts, Mirrors};
 pub use miss::{Miss, Misses, UnmatchedCounters};

@@ -2,8 +2,8 @@
 //!
 //! A meter has bands. Each band is a bucket of tokens that fills at the band's rate and holds
 //! its burst. A packet takes tokens from every bucket that has enough of them. If some bucket
-//! has too few, the packet is dropped, and counts in the band with the highest rate among
-//! those. This is what Open vSwitch's userspace datapath does (`dp_netdev_run_meter` in
+//! has too few, the packet counts in the band with the highest rate among those, and the band
+//! drops it. This is what Open vSwitch's userspace datapath does (`dp_netdev_run_meter` in
 //! `lib/dpif-netdev.c`), packet by packet instead of burst by burst:
 //!
 //! ```text
@@ -23,12 +23,19 @@
 //! names the place. [`Meters`] holds the buckets by place, shared by all workers; a packet
 //! locks the bucket of one meter.
 //!
+//! Instead, a band can remark: the packet goes on with a higher drop precedence in its DSCP
+//! (OpenFlow 1.3.5, section 5.7.1), which Open vSwitch's datapath refuses. Rules behind the meter
+//! can match the DSCP. So a walk ends at a meter with such a band, and the packet is looked up
+//! again with what the meter has made of it.
+//!
 //! 1. What a meter does to a packet is decided when the effects run, and never remembered. So a
-//!    meter that is modified changes no effects: the next packet meets it as it then is.
+//!    meter that is modified changes no effects: the next packet meets it as it then is. Only
+//!    whether it has bands that remark changes them.
 //! 2. A place is free again only when no reader has a version at which its meter exists.
 //! 3. Time never goes back in a meter: of two workers, the later time counts.
 //! 4. The sum of all packets that meters let through is what one worker would let through at
 //!    the same times.
+//! 5. A packet whose effects do not end at the meter is never remarked by it: it goes on as it is.
 
 mod bucket;
 mod known;
@@ -82,9 +89,32 @@ pub enum RateUnit {
     Packets,
 }
 
-/// A band: packets above its rate are dropped.
+/// What a band does to packets above its rate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BandKind {
+    /// Drops them.
+    Drop,
+    /// Raises the drop precedence of their DSCP.
+    Remark {
+        /// By how many levels; 3 and more raise it to the highest.
+        levels: u8,
+    },
+}
+
+/// What a meter says of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MeterVerdict {
+    /// It goes on.
+    Pass,
+    /// It exceeds a band of this kind.
+    Exceeds(BandKind),
+}
+
+/// A band: a rate, and what happens to packets above it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RateBand {
+    /// What happens to them.
+    pub kind: BandKind,
     /// The rate; not 0.
     pub rate: u32,
     /// The burst, in kilobits or packets; not 0.
@@ -113,6 +143,12 @@ pub const MAX_METERS: u32 = 1 << 18;
 pub const MAX_BANDS: usize = 8;
 
 impl RateMeter {
+    /// Whether it has a band that remarks packets.
+    pub fn remarks(&self) -> bool {
+        let mut kinds = self.bands.iter().map(|band| band.kind);
+        kinds.any(|kind| kind != BandKind::Drop)
+    }
+
     /// What is wrong with it; `None` if it can be.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         let number = self.id.number();
@@ -129,6 +165,8 @@ impl RateMeter {
             .any(|band| band.rate == 0 || band.burst == 0)
         {
             Some("the rate and the burst of a band are not 0")
+        } else if number == MeterId::SLOW_PATH && self.remarks() {
+            Some("the meter of the slow path only drops")
         } else {
             None
         }
@@ -153,7 +191,7 @@ pub struct ExistingMeter {
 pub struct MeterCounts {
     /// All packets that it measured.
     pub total: Counters,
-    /// The packets that each band dropped.
+    /// The packets that exceeded each band.
     pub bands: Vec<Counters>,
 }
 
@@ -176,20 +214,23 @@ type Chunk = OnceLock<Box<[Place]>>;
 ///
 /// ```
 /// use thalweg_packet::Instant;
-/// use thalweg_pipeline::{MeterId, MeterPlace, Meters, RateBand, RateMeter, RateUnit};
+/// use thalweg_pipeline::{
+///     BandKind, MeterId, MeterPlace, MeterVerdict, Meters, RateBand, RateMeter, RateUnit,
+/// };
 ///
 /// let meters = Meters::default();
 /// let meter = RateMeter {
 ///     id: MeterId(1),
 ///     unit: RateUnit::Packets,
-///     bands: [RateBand { rate: 1, burst: 2 }].into(),
+///     bands: [RateBand { kind: BandKind::Drop, rate: 1, burst: 2 }].into(),
 ///     has_burst: true,
 ///     has_statistics: false,
 /// };
 /// let (place, now) = (MeterPlace(0), Instant::ZERO);
 /// meters.set(place, &meter, now);
-/// let passed = [(); 3].map(|()| meters.passes(place, 60, now));
-/// assert_eq!(passed, [true, true, false]);
+/// let verdicts = [(); 3].map(|()| meters.measure(place, 60, now));
+/// let above = MeterVerdict::Exceeds(BandKind::Drop);
+/// assert_eq!(verdicts, [MeterVerdict::Pass, MeterVerdict::Pass, above]);
 /// assert_eq!(meters.counts(place).total.packets, 3);
 /// ```
 #[derive(Debug, Default)]
@@ -215,13 +256,14 @@ impl Meters {
         drop(former);
     }
 
-    /// Measures a packet of `len_bytes` bytes; returns whether it goes on.
-    pub fn passes(&self, place: MeterPlace, len_bytes: usize, now: Instant) -> bool {
+    /// Measures a packet of `len_bytes` bytes.
+    pub fn measure(&self, place: MeterPlace, len_bytes: usize, now: Instant) -> MeterVerdict {
         let Some(mut guard) = self.lock(place) else {
-            return true;
+            return MeterVerdict::Pass;
         };
-        let buckets = guard.as_mut();
-        buckets.is_none_or(|buckets| buckets.measure(len_bytes as u64, now))
+        guard.as_mut().map_or(MeterVerdict::Pass, |buckets| {
+            buckets.measure(len_bytes as u64, now)
+        })
     }
 
     /// What the meter of a place has counted.

@@ -86,7 +86,7 @@ pub struct Delta {
     pub evicted: BTreeSet<RuleId>,
     /// Groups that were added, replaced or removed.
     pub groups: Vec<GroupId>,
-    /// Meters that were added or removed.
+    /// Meters that were added or removed, or that begin or cease to remark packets.
     pub meters: Vec<MeterId>,
     /// Ports that were added or removed, or whose state or VLANs changed.
     pub ports: Vec<PortId>,

@@ -230,7 +230,6 @@ fn add_action(action: &Action, fields: &[FieldDescriptor], used: &mut BTreeSet<F
             add_actions(actions, fields, used);
         }
         Action::Group(_)
-        | Action::Meter(_)
         | Action::SetQueue(_)
         | Action::PopQueue
         | Action::DebugSlow
@@ -274,7 +273,8 @@ fn add_action(action: &Action, fields: &[FieldDescriptor], used: &mut BTreeSet<F
                 used.insert(f::RECIRC_ID);
             }
         }
-        Action::DebugRecirculation => {
+        // A meter may remark, today or later.
+        Action::DebugRecirculation | Action::Meter(_) => {
             used.insert(f::RECIRC_ID);
         }
         Action::Learn(learning) => add_learning(learning, fields, used),

@@ -92,7 +92,7 @@ pub enum Input {
     Bpdus(BridgeId),
     /// What a bridge does with fragments.
     Fragments(BridgeId),
-    /// Whether a meter exists.
+    /// Whether a meter exists, and whether it remarks packets.
     Meter(MeterId),
 }
 

@@ -18,6 +18,7 @@ fn answer(rules: &str, packet: &[u8]) -> (Vec<(u32, Vec<u8>)>, Option<DropReason
     let state = PortState {
         is_up: true,
         floods: true,
+        forwards: true,
         peer: None,
     };
     let ports = (1..=3).map(|port| Operation::SetPort(PortId(port), state));

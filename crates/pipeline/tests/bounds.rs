@@ -22,6 +22,7 @@ fn pipeline(rules: &str) -> Pipeline {
             PortState {
                 is_up,
                 floods,
+                forwards: true,
                 peer: None,
             },
         )

@@ -26,6 +26,7 @@ fn port(peer: Option<PortId>) -> PortState {
     PortState {
         is_up: true,
         floods: true,
+        forwards: true,
         peer,
     }
 }

@@ -192,6 +192,7 @@ fn a_number_too_large_for_a_port_is_no_port() {
     let state = PortState {
         is_up: true,
         floods: true,
+        forwards: true,
         peer: None,
     };
     let wide = Subfield::whole(f::METADATA, 64);

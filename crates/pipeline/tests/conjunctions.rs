@@ -30,6 +30,7 @@ fn pipeline(classifier: ClassifierKind) -> Pipeline {
     let state = PortState {
         is_up: true,
         floods: true,
+        forwards: true,
         peer: None,
     };
     let ports = 1..=PLAIN_PORTS + IDS;

@@ -23,6 +23,7 @@ fn port(peer: Option<PortId>) -> PortState {
     PortState {
         is_up: true,
         floods: true,
+        forwards: true,
         peer,
     }
 }

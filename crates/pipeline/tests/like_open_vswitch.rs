@@ -36,6 +36,7 @@ fn pipeline(rules: &str) -> Pipeline {
         let state = PortState {
             is_up: true,
             floods: number < 4,
+            forwards: true,
             peer: None,
         };
         Operation::SetPort(PortId(number), state)

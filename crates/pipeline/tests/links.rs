@@ -26,6 +26,7 @@ fn up(is_up: bool) -> PortState {
     PortState {
         is_up,
         floods: true,
+        forwards: true,
         peer: None,
     }
 }

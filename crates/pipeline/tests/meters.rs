@@ -4,8 +4,8 @@ use thalweg_packet::wire::{MacAddress, PacketBuilder};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 use thalweg_pipeline::text::{parse_flow, parse_rules};
 use thalweg_pipeline::{
-    BridgeId, Change, ChangeError, Config, Delta, Effect, Input, MeterId, MeterPlace, Operation,
-    Outbox, Pipeline, PortState, RateBand, RateMeter, RateUnit, Translation, forward,
+    BandKind, BridgeId, Change, ChangeError, Config, Delta, Effect, Input, MeterId, MeterPlace,
+    Operation, Outbox, Pipeline, PortState, RateBand, RateMeter, RateUnit, Translation, forward,
 };
 
 const NOW: Instant = Instant::from_nanos(1_000_000_000);
@@ -14,7 +14,12 @@ fn meter(number: u32, rate: u32) -> Operation {
     Operation::SetMeter(RateMeter {
         id: MeterId(number.into()),
         unit: RateUnit::Packets,
-        bands: [RateBand { rate, burst: rate }].into(),
+        bands: [RateBand {
+            kind: BandKind::Drop,
+            rate,
+            burst: rate,
+        }]
+        .into(),
         has_burst: false,
         has_statistics: true,
     })
@@ -34,6 +39,7 @@ fn pipeline(meters: &[(u32, u32)], rules: &str) -> Pipeline {
     let state = PortState {
         is_up: true,
         floods: true,
+        forwards: true,
         peer: None,
     };
     let ports = (1..=3).map(|port| Operation::SetPort(PortId(port), state));
@@ -137,6 +143,164 @@ fn a_meter_sees_the_packet_before_what_is_rewritten() {
     assert_eq!(kinds, ["output", "meter", "rewrite", "rewrite", "output"]);
     let counts = pipeline.meters().counts(MeterPlace(0));
     assert_eq!(counts.total.bytes, frame().len() as u64);
+}
+
+/// A meter that lets one packet pass, and remarks others by this number of levels.
+fn remarking(number: u32, levels: u8) -> Operation {
+    Operation::SetMeter(RateMeter {
+        id: MeterId(number.into()),
+        unit: RateUnit::Packets,
+        bands: [RateBand {
+            kind: BandKind::Remark { levels },
+            rate: 1,
+            burst: 1,
+        }]
+        .into(),
+        has_burst: true,
+        has_statistics: true,
+    })
+}
+
+/// The drop precedence of a DSCP, raised (RFC 2597, section 6).
+fn raised(dscp: u8, levels: u8) -> u8 {
+    const CLASSES: [[u8; 3]; 4] = [[10, 12, 14], [18, 20, 22], [26, 28, 30], [34, 36, 38]];
+    let known = CLASSES.iter().find(|class| class.contains(&dscp));
+    known.map_or(dscp, |class| {
+        let level = class.iter().position(|known| *known == dscp);
+        class[(level.unwrap_or(0) + usize::from(levels)).min(2)]
+    })
+}
+
+#[test]
+fn a_remarked_packet_is_what_a_rewritten_one_is() {
+    let address = |last: u64| MacAddress::from_u64(0x0200_0000_0000 | last);
+    for (dscp, levels) in (0..64).flat_map(|dscp| [1, 2, 3, 255].map(|levels| (dscp, levels))) {
+        let builder = || PacketBuilder::ethernet(address(1), address(2)).vlan(5, 0);
+        let v4 = builder().ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        let v6 = builder().ipv6([1; 16].into(), [2; 16].into());
+        for frame in [v4, v6].map(|ip| ip.dscp(dscp).ecn(2).udp(1, 2).build()) {
+            let mut metered = pipeline(&[(7, 1)], "actions=meter:7,output:2");
+            apply(&mut metered, vec![remarking(7, levels)]).expect("it can be modified");
+            let rule = format!(
+                "actions=set_field:{}->ip_dscp,output:2",
+                raised(dscp, levels)
+            );
+            let rewritten = pipeline(&[], &rule.replace("actions", "ip,actions"));
+            let rule = rule.replace("actions", "ipv6,actions");
+            let rule = Operation::Add(parse_flow(&rule).expect("a rule"));
+            let mut rewritten = rewritten;
+            apply(&mut rewritten, vec![rule]).expect("it can be added");
+            let first = sent_frame(&metered, &frame);
+            assert_eq!(first, frame);
+            assert_eq!(sent_frame(&metered, &frame), sent_frame(&rewritten, &frame));
+        }
+    }
+}
+
+/// The frame that leaves for one that comes in.
+fn sent_frame(pipeline: &Pipeline, frame: &[u8]) -> Vec<u8> {
+    let mut outbox = outbox(pipeline, NOW);
+    let mut packet = Packet::from_bytes(frame);
+    packet.set_received(PortId(1), NOW);
+    forward(pipeline, pipeline.version(), packet, &mut outbox).expect("a frame");
+    let (port, packet) = outbox.sent.remove(0);
+    assert_eq!((port, outbox.sent.len()), (PortId(2), 0));
+    packet.bytes().to_vec()
+}
+
+#[test]
+fn a_rule_behind_a_meter_matches_what_it_has_remarked() {
+    let rules = "ip,ip_dscp=10,actions=meter:7,goto_table:1\n\
+                 table=1,ip,ip_dscp=10,actions=output:2\n\
+                 table=1,ip,ip_dscp=14,actions=output:3";
+    let mut pipeline = pipeline(&[(7, 1)], rules);
+    let delta = apply(&mut pipeline, vec![remarking(7, 2)]).expect("it can be modified");
+    assert_eq!(delta.meters, [MeterId(7)]);
+    let frame = |dscp| {
+        let builder = PacketBuilder::ethernet(MacAddress::from_u64(1), MacAddress::from_u64(2));
+        let ip = builder.ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        ip.dscp(dscp).udp(1, 2).build()
+    };
+    let mut outbox = outbox(&pipeline, NOW);
+    for _ in 0..3 {
+        let mut packet = Packet::from_bytes(&frame(10));
+        packet.set_received(PortId(1), NOW);
+        let walks = forward(&pipeline, pipeline.version(), packet, &mut outbox);
+        let walks = walks.expect("a frame");
+        let expected = [Effect::Remark(MeterPlace(0)), Effect::Recirculate(0)];
+        assert_eq!(walks[0].effects, expected);
+    }
+    assert_eq!(ports(&outbox), [2, 3, 3]);
+    let counts = pipeline.meters().counts(MeterPlace(0));
+    assert_eq!((counts.total.packets, counts.bands[0].packets), (3, 2));
+    // It still remarks: no answer changes. Then it drops.
+    let delta = apply(&mut pipeline, vec![remarking(7, 1)]).expect("it can be modified");
+    assert_eq!(delta.meters, []);
+    let delta = apply(&mut pipeline, vec![meter(7, 1)]).expect("it can be modified");
+    assert_eq!(delta.meters, [MeterId(7)]);
+}
+
+#[test]
+fn a_packet_whose_labels_are_gone_is_parsed_before_it_is_remarked() {
+    let rules = "mpls,actions=pop_mpls:0x0800,meter:7,output:2";
+    let mut pipeline = pipeline(&[(7, 1)], rules);
+    let builder = || PacketBuilder::ethernet(MacAddress::from_u64(1), MacAddress::from_u64(2));
+    let ip = |builder: PacketBuilder, dscp| {
+        let ip = builder.ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        ip.dscp(dscp).udp(1, 2).build()
+    };
+    let labelled = ip(builder().mpls(5, 0, 64), 10);
+    // A meter that drops needs no headers.
+    assert_eq!(sent_frame(&pipeline, &labelled), ip(builder(), 10));
+    apply(&mut pipeline, vec![remarking(7, 1)]).expect("it can be modified");
+    assert_eq!(sent_frame(&pipeline, &labelled), ip(builder(), 10));
+    assert_eq!(sent_frame(&pipeline, &labelled), ip(builder(), 12));
+}
+
+/// Invariant 5 of `meters`: effects of a version at which the meter drops only.
+#[test]
+fn a_packet_that_is_not_looked_up_again_is_not_remarked() {
+    let mut pipeline = pipeline(&[(7, 1)], "actions=meter:7,output:2");
+    let before = pipeline.version();
+    apply(&mut pipeline, vec![remarking(7, 1)]).expect("it can be modified");
+    let builder = PacketBuilder::ethernet(MacAddress::from_u64(1), MacAddress::from_u64(2));
+    let ip = builder.ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+    let frame = ip.dscp(10).udp(1, 2).build();
+    let mut outbox = outbox(&pipeline, NOW);
+    for _ in 0..3 {
+        let packet = Packet::from_bytes(&frame);
+        forward(&pipeline, before, packet, &mut outbox).expect("a frame");
+    }
+    assert_eq!(ports(&outbox), [2, 2, 2]);
+    assert!(
+        outbox
+            .sent
+            .iter()
+            .all(|(_, packet)| packet.bytes() == frame)
+    );
+    let counts = pipeline.meters().counts(MeterPlace(0));
+    assert_eq!(counts.bands[0].packets, 2);
+}
+
+#[test]
+fn a_meter_that_remarks_sees_what_was_rewritten_and_measures_copies_for_controllers() {
+    let rule = "ip,actions=set_field:10->ip_dscp,meter:7,output:2";
+    let mut pipeline = self::pipeline(&[(7, 1)], rule);
+    apply(&mut pipeline, vec![remarking(7, 1)]).expect("it can be modified");
+    let (outbox, _) = send(&pipeline, 2, NOW);
+    let tos = |packet: &Packet| packet.bytes()[15];
+    let sent: Vec<u8> = outbox.sent.iter().map(|(_, packet)| tos(packet)).collect();
+    assert_eq!(sent, [10 << 2, 12 << 2]);
+    let rule = "ip,actions=set_field:10->ip_dscp,controller(meter_id=4),output:2";
+    let mut pipeline = self::pipeline(&[(4, 1)], rule);
+    apply(&mut pipeline, vec![remarking(4, 1)]).expect("it can be modified");
+    let (outbox, _) = send(&pipeline, 2, NOW);
+    let told = outbox.to_controller.iter().map(|(_, packet)| tos(packet));
+    assert_eq!(told.collect::<Vec<u8>>(), [10 << 2, 12 << 2]);
+    assert!(outbox.sent.iter().all(|(_, packet)| tos(packet) == 10 << 2));
+    let slow = remarking(MeterId::SLOW_PATH, 1);
+    let refused = apply(&mut pipeline, vec![slow]).expect_err("it would change the walk");
+    assert!(refused.to_string().contains("only drops"), "{refused}");
 }
 
 #[test]

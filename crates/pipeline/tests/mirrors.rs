@@ -20,6 +20,7 @@ fn pipeline(rules: &str, mirrors: &[BridgeMirror]) -> Pipeline {
         let state = PortState {
             is_up: true,
             floods: number != LOCAL,
+            forwards: true,
             peer: None,
         };
         let vlans = PortVlans {
@@ -328,6 +329,7 @@ fn each_bridge_mirrors_for_itself() {
     let state = |peer| PortState {
         is_up: true,
         floods: true,
+        forwards: true,
         peer,
     };
     let made = [

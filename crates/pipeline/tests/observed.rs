@@ -117,6 +117,7 @@ fn random_pipelines_answer_alike() {
         let state = PortState {
             is_up: true,
             floods: true,
+            forwards: true,
             peer: None,
         };
         let ports = (1..=config.ports).map(|port| Operation::SetPort(PortId(port), state));

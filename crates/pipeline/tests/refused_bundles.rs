@@ -60,6 +60,7 @@ fn pipeline(room: usize) -> Pipeline {
     let state = PortState {
         is_up: true,
         floods: true,
+        forwards: true,
         peer: None,
     };
     let ports = (1..=3).map(|port| Operation::SetPort(PortId(port), state));

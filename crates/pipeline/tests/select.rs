@@ -26,6 +26,7 @@ fn loaded(rules: &str) -> Pipeline {
             PortState {
                 is_up: true,
                 floods,
+                forwards: true,
                 peer: None,
             },
         )

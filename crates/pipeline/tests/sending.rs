@@ -27,6 +27,7 @@ fn pipeline(rules: &str, groups: &str) -> Pipeline {
     let up = |peer| PortState {
         is_up: true,
         floods: true,
+        forwards: true,
         peer,
     };
     let local = PortState {
@@ -58,12 +59,15 @@ fn pipeline(rules: &str, groups: &str) -> Pipeline {
 
 /// What a walk does with a packet from port 1, as datapath actions.
 fn answer(rules: &str, groups: &str) -> (String, Translation) {
-    let pipeline = pipeline(rules, groups);
+    answer_of(&pipeline(rules, groups))
+}
+
+fn answer_of(pipeline: &Pipeline) -> (String, Translation) {
     let layout = pipeline.layout();
     let headers = Headers::parse(&FRAME).expect("a frame");
     let mut key = vec![0; layout.ingress_words()];
     layout.extract(&FRAME, &headers, &Receipt::from_port(1), &mut key);
-    let translation = translate(&pipeline, &key, pipeline.version());
+    let translation = translate(pipeline, &key, pipeline.version());
     let text = print_effects(&translation.effects, layout, &key, &translation.mask);
     (text, translation)
 }
@@ -178,6 +182,34 @@ fn packets_are_cut_as_open_vswitch_cuts_them() {
     for (port, reason) in reasons {
         let (_, translation) = answer(&format!("actions=output(port={port},max_len=20)"), "");
         assert_eq!(translation.drop_reason, Some(reason), "{port}");
+    }
+}
+
+/// A port that was told to forward nothing is left out, however a packet would get there.
+#[test]
+fn nothing_leaves_by_a_port_that_forwards_nothing() {
+    let cases = [
+        ("3", "drop", Some(DropReason::PortForwardsNothing)),
+        ("flood", "2,4,65544", None),
+        ("all", "2,4,65544,65534", None),
+        ("normal", "2,4,65544", None),
+        ("2,clone(3),3,4", "2,4", None),
+        ("set_queue:1,3,set_queue:0,4", "4", None),
+        ("output(port=3,max_len=20),2", "2", None),
+    ];
+    for (actions, expected, reason) in cases {
+        let mut pipeline = pipeline(&format!("actions={actions}"), "");
+        let known = pipeline.port(PortId(3), pipeline.version());
+        let state = PortState {
+            forwards: false,
+            ..known.expect("it is there")
+        };
+        let change = Change::one(Operation::SetPort(PortId(3), state));
+        let delta = pipeline.apply(&change, Instant::ZERO);
+        assert_eq!(delta.expect("it can be told").ports, [PortId(3)]);
+        let (text, translation) = answer_of(&pipeline);
+        assert_eq!(text, expected, "{actions}");
+        assert_eq!(translation.drop_reason, reason, "{actions}");
     }
 }
 

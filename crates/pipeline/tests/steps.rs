@@ -504,6 +504,7 @@ fn versions_do_not_depend_on_the_steps() {
         PortState {
             is_up: true,
             floods: true,
+            forwards: true,
             peer: None,
         },
     );

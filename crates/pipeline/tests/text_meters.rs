@@ -4,12 +4,18 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use thalweg_packet::Instant;
 use thalweg_pipeline::text::parse_rules;
-use thalweg_pipeline::{Config, MAX_BANDS, MeterId, Pipeline, RateBand, RateMeter, RateUnit};
+use thalweg_pipeline::{
+    BandKind, Config, MAX_BANDS, MeterId, Pipeline, RateBand, RateMeter, RateUnit,
+};
 
 fn read(text: &str) -> RateMeter {
     let mut rules = parse_rules("m", text).unwrap_or_else(|errors| panic!("{text}: {errors}"));
     assert_eq!((rules.meters.len(), rules.flows.len()), (1, 0), "{text}");
     rules.meters.remove(0)
+}
+
+fn band(kind: BandKind, rate: u32, burst: u32) -> RateBand {
+    RateBand { kind, rate, burst }
 }
 
 #[test]
@@ -20,7 +26,7 @@ fn meters_are_read_as_ovs_ofctl_reads_them() {
         RateMeter {
             id: MeterId(7),
             unit: RateUnit::Packets,
-            bands: [RateBand { rate: 3, burst: 9 }].into(),
+            bands: [band(BandKind::Drop, 3, 9)].into(),
             has_burst: true,
             has_statistics: true,
         }
@@ -28,11 +34,14 @@ fn meters_are_read_as_ovs_ofctl_reads_them() {
     let meter = read("meter=controller,bands=type=drop,rate=5,type=drop,rate=7,burst_size=1");
     assert_eq!(meter.id.number(), MeterId::CONTROLLER);
     assert_eq!((meter.unit, meter.has_burst), (RateUnit::Kilobits, false));
-    let bands = [
-        RateBand { rate: 5, burst: 5 },
-        RateBand { rate: 7, burst: 1 },
-    ];
+    let bands = [band(BandKind::Drop, 5, 5), band(BandKind::Drop, 7, 1)];
     assert_eq!(*meter.bands, bands);
+    let meter = read("meter=1,bands=type=drop,rate=5,type=dscp_remark,rate=7,prec_level=2");
+    let remark = BandKind::Remark { levels: 2 };
+    assert_eq!(
+        *meter.bands,
+        [band(BandKind::Drop, 5, 5), band(remark, 7, 7)]
+    );
 }
 
 #[test]
@@ -46,9 +55,14 @@ fn any_meter_reads_back() {
         };
         let mut some = || random.random_range(1..=u32::MAX) >> random.random_range(0..31);
         let bands: Vec<RateBand> = (0..1 + some() as usize % MAX_BANDS)
-            .map(|_| RateBand {
-                rate: some(),
-                burst: some(),
+            .map(|_| {
+                let kind = match some() % 3 {
+                    0 => BandKind::Drop,
+                    _ => BandKind::Remark {
+                        levels: some() as u8,
+                    },
+                };
+                band(kind, some(), some())
             })
             .filter(|band| band.rate != 0 && band.burst != 0)
             .collect();
@@ -74,7 +88,10 @@ fn faults_have_names() {
         ("meter=1,bands=", "the meter has no bands"),
         ("meter=1,bands=type=drop", "the band has no rate"),
         ("meter=1,bands=rate=1", "a band begins with its type"),
-        ("meter=1,bands=type=dscp_remark,rate=1", "dscp_remark"),
+        (
+            "meter=1,bands=type=drop,rate=1,prec_level=1",
+            "only a band of type dscp_remark",
+        ),
         ("meter=1,bands=type=paint,rate=1", "a type of band"),
         (
             "meter=1,bands=type=drop,rate=1,colour=2",

@@ -225,6 +225,7 @@ impl Engine {
         let state = PortState {
             is_up: true,
             floods: true,
+            forwards: true,
             peer: None,
         };
         let change = Change::one(Operation::SetPort(port, state));

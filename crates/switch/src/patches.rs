@@ -136,6 +136,7 @@ impl Switch {
             let state = PortState {
                 is_up: true,
                 floods: self.settings.floods(port),
+                forwards: self.settings.forwards(port),
                 peer: self.way_through(port),
             };
             others.push(Operation::SetPort(port, state));

@@ -128,7 +128,12 @@ impl Switch {
             ..Attached::new(number, self.settings.wrap(number, port), status)
         };
         self.links.insert(number, status);
-        let settings = (self.settings.is_down(number), self.settings.floods(number));
+        let set = &self.settings;
+        let settings = (
+            set.is_down(number),
+            set.floods(number),
+            set.forwards(number),
+        );
         let operation = announcement(&attached, settings);
         (attached, operation)
     }

@@ -34,6 +34,8 @@ pub enum PortDevice {
     /// A dummy as Open vSwitch has it: with queue 0, and with
     /// [counts of its own](thalweg_io::dummy_counts) instead of drops and errors.
     Dummy,
+    /// A tunnel, of which OpenFlow is told the packets and bytes only, as in Open vSwitch.
+    Tunnel,
 }
 
 /// The settings of all ports.
@@ -79,6 +81,11 @@ impl PortSettings {
     /// Whether flooded packets go to a port.
     pub(crate) fn floods(&self, number: PortId) -> bool {
         self.config(number) & config::NO_FLOOD == 0
+    }
+
+    /// Whether packets are forwarded to a port.
+    pub(crate) fn forwards(&self, number: PortId) -> bool {
+        self.config(number) & config::NO_FWD == 0
     }
 
     /// Whether a port receives.
@@ -164,6 +171,7 @@ impl Switch {
         let state = PortState {
             is_up: self.is_port_up(port) && !self.settings.is_down(port),
             floods: self.settings.floods(port),
+            forwards: self.settings.forwards(port),
             peer: self.way_through(port),
         };
         if state != known {

@@ -499,7 +499,7 @@ fn begin(
     let announced = Change {
         operations: ports
             .iter()
-            .map(|port| announcement(port, (false, true)))
+            .map(|port| announcement(port, (false, true, true)))
             .collect(),
     };
     for change in [&announced, rules] {
@@ -543,10 +543,16 @@ fn share_out(ports: Vec<Attached>, workers: usize) -> Vec<Vec<Attached>> {
 }
 
 /// The operation that tells the pipeline of a port.
-pub(crate) fn announcement(port: &Attached, (is_taken_down, floods): (bool, bool)) -> Operation {
+///
+/// Its settings are whether it was taken down, floods and forwards.
+pub(crate) fn announcement(
+    port: &Attached,
+    (is_taken_down, floods, forwards): (bool, bool, bool),
+) -> Operation {
     let state = PortState {
         is_up: port.status == PortStatus::Up && !is_taken_down,
         floods,
+        forwards,
         peer: None,
     };
     Operation::SetPort(port.number, state)

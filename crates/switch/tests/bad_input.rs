@@ -404,6 +404,7 @@ fn a_port_that_is_gone_is_sent_nothing_until_it_is_back() {
     let state = PortState {
         is_up: true,
         floods: true,
+        forwards: true,
         peer: None,
     };
     lab.apply(&Change::one(Operation::SetPort(PortId(2), state)));

@@ -304,6 +304,7 @@ fn pipeline_of(rules: &str) -> Pipeline {
     let state = PortState {
         is_up: true,
         floods: true,
+        forwards: true,
         peer: None,
     };
     let ports = (1..=4).map(|port| Operation::SetPort(PortId(port), state));

@@ -270,7 +270,7 @@ fn refused() -> Vec<(Asked, ErrorCode)> {
             ErrorCode::OFPMMFC_BAD_RATE,
         ),
         (
-            meter(Add, 2, pktps, &[band(1, 1), remark]),
+            meter(Add, SLOWPATH_METER, pktps, &[band(1, 1), remark]),
             ErrorCode::OFPMMFC_BAD_BAND,
         ),
         (rule(1, 2, 3), ErrorCode::OFPMMFC_INVALID_METER),

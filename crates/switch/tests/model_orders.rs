@@ -92,6 +92,7 @@ fn set_out(maintainer: MaintainerKind, rules: &Change) -> (Pipeline, Datapath) {
     let state = PortState {
         is_up: true,
         floods: true,
+        forwards: true,
         peer: None,
     };
     let ports = stamps::SINKS.map(|port| Operation::SetPort(PortId(port), state));

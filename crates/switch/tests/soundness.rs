@@ -373,7 +373,7 @@ fn every_cached_answer_is_the_interpreters() {
     let (mut hits, mut recirculations, mut computed) = (0, 0, 0);
     let (mut candidates, mut falses) = (0, 0);
     let mut learned = 0;
-    let mut branches = 0;
+    let (mut branches, mut remarks) = (0, 0);
     for seed in setting("THALWEG_SEED", 0).. {
         for (index, (random, config)) in shapes().iter().enumerate() {
             let context = format!("seed {seed}, shape {index}");
@@ -391,11 +391,8 @@ fn every_cached_answer_is_the_interpreters() {
             hits += statistics.microflow.hits + statistics.megaflow.hits;
             recirculations += statistics.recirculations;
             learned += run.engine.learning().learned;
-            let entries = run.engine.datapath().entries();
-            branches += entries
-                .iter()
-                .filter(|entry| branches_by_length(&entry.effects))
-                .count();
+            branches += entries_with(&run, |effect| matches!(effect, Effect::ByLength { .. }));
+            remarks += entries_with(&run, |effect| matches!(effect, Effect::Remark(_)));
             candidates += statistics.lookups.candidates;
             falses += statistics.lookups.false_candidates;
             if config.datapath.mode == Mode::ComputationalFlows {
@@ -416,6 +413,10 @@ fn every_cached_answer_is_the_interpreters() {
          recirculations, {computed} by the rules, {learned} rules learned, drops {drops:?}"
     );
     assert!(branches > 100, "hardly any answer depended on a length");
+    assert!(
+        remarks > 100,
+        "hardly any answer led through a meter that remarks"
+    );
     assert!(learned > 100, "packets hardly taught any rules");
     assert!(
         computed > checked / 20,
@@ -435,11 +436,15 @@ fn every_cached_answer_is_the_interpreters() {
     );
 }
 
-/// Whether effects depend on the packet's length.
-fn branches_by_length(effects: &[Effect]) -> bool {
-    let is_branch = |effect: &Effect| matches!(effect, Effect::ByLength { .. });
-    let inside = |effect: &Effect| effect.lists().any(branches_by_length);
-    effects
-        .iter()
-        .any(|effect| is_branch(effect) || inside(effect))
+/// How many entries have such an effect.
+fn entries_with(run: &Run, is_such: fn(&Effect) -> bool) -> usize {
+    fn has(effects: &[Effect], is_such: fn(&Effect) -> bool) -> bool {
+        let inside = |effect: &Effect| effect.lists().any(|list| has(list, is_such));
+        effects
+            .iter()
+            .any(|effect| is_such(effect) || inside(effect))
+    }
+    let entries = run.engine.datapath().entries();
+    let such = entries.iter().filter(|entry| has(&entry.effects, is_such));
+    such.count()
 }

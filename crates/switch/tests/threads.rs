@@ -513,6 +513,7 @@ fn what_other_workers_have_no_room_for_is_counted() {
     let state = thalweg_pipeline::PortState {
         is_up: true,
         floods: true,
+        forwards: true,
         peer: None,
     };
     switch

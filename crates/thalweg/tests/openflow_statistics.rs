@@ -107,7 +107,7 @@ fn stored_meters_are_told() {
         let of = mark(version);
         let ask = |command: &str, arguments: &[&str]| told(&switch, version, command, arguments);
         let features = ask("meter-features", &[]);
-        let bands = "band_types: drop\ncapabilities: kbps pktps burst stats";
+        let bands = "band_types: drop dscp_remark\ncapabilities: kbps pktps burst stats";
         assert!(features.contains("max_bands:8 max_color:0"), "{features}");
         assert!(features.contains(bands), "{features}");
         let unknown = format!("OFPT_ERROR{of}: OFPMMFC_UNKNOWN_METER");
@@ -117,10 +117,11 @@ fn stored_meters_are_told() {
         }
         let meter = "meter=1,kbps,burst,band=type=drop,rate=1000,burst_size=7";
         switch.ok(version, &["add-meter"], &[meter]);
-        let remarks = "meter=2,pktps,bands=type=drop,rate=9,type=dscp_remark,rate=5,prec_level=1";
-        let error = switch.error(version, &["add-meter"], &[remarks]);
+        let slow = "meter=slowpath,pktps,bands=type=dscp_remark,rate=5,prec_level=1";
+        let error = switch.error(version, &["add-meter"], &[slow]);
         assert_eq!(error, "OFPMMFC_BAD_BAND");
-        let second = "meter=2,pktps,stats,bands=type=drop,rate=10,type=drop,rate=5";
+        let second =
+            "meter=2,pktps,stats,bands=type=drop,rate=10,type=dscp_remark,rate=5,prec_level=1";
         switch.ok(version, &["add-meter"], &[second]);
         let error = switch.error(version, &["add-meter"], &[meter]);
         assert_eq!(error, "OFPMMFC_METER_EXISTS");
@@ -133,7 +134,8 @@ fn stored_meters_are_told() {
         let meters = ask("dump-meters", &[]);
         let first = "meter=1 kbps burst bands=\ntype=drop rate=1000 burst_size=7";
         assert!(meters.contains(first), "{meters}");
-        let second = "meter=2 pktps stats bands=\ntype=drop rate=10\ntype=drop rate=5";
+        let second =
+            "meter=2 pktps stats bands=\ntype=drop rate=10\ntype=dscp_remark rate=5 prec_level=1";
         assert!(meters.contains(second), "{meters}");
         let one = ask("dump-meter", &["meter=1"]);
         assert_eq!(one, format!("OFPST_METER_CONFIG reply{of}:\n{first}"));

@@ -116,6 +116,8 @@ pub(crate) struct Bridges {
     log: Log,
     /// What traces of packets froze.
     pub(crate) frozen_traces: FrozenTraces,
+    /// When the last packet was traced: neighbours of native tunnels are known for a time.
+    pub(crate) traced_at: Instant,
 }
 
 impl Bridges {
@@ -133,6 +135,7 @@ impl Bridges {
             run_folder,
             log,
             frozen_traces: FrozenTraces::default(),
+            traced_at: Instant::ZERO,
         }
     }
 

@@ -46,6 +46,7 @@ mod format;
 mod front;
 mod options;
 mod parse;
+mod push;
 mod scan;
 mod tunnel;
 
@@ -62,4 +63,5 @@ pub use flow::DatapathFlow;
 pub use format::FlowWriter;
 pub use options::{AskOption, OptionBits};
 pub use parse::{DatapathPort, FlowReader};
-pub use tunnel::{AskTunnel, TunnelOutput, no_tunnels};
+pub use push::push_header_text;
+pub use tunnel::{AskTunnel, Leaving, OuterTarget, TunnelOutput, no_tunnels};

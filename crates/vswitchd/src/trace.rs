@@ -36,6 +36,7 @@ mod names;
 mod nodes;
 mod reasons;
 mod sights;
+mod underlay;
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -47,7 +48,7 @@ pub use arguments::TraceQuestion;
 pub use connection_state::{ConnectionState, ConnectionStateError};
 pub use error::TraceRefusal;
 pub use frozen::{FrozenTrace, FrozenTraces};
-pub use names::TraceNames;
+pub use names::{NativePush, TraceNames};
 pub(crate) use reasons::steps_text;
 pub use reasons::{explain, why_drop};
 
@@ -56,6 +57,7 @@ use flow::TracedFlow;
 use forks::{FOLLOWED_MAX, Resumed, too_many};
 use mask::is_ip;
 use sights::{Narrator, failure_text};
+use underlay::{Asked, tunnel_output};
 
 use crate::datapath_text::{ActionWriter, DatapathActions, FieldBits};
 
@@ -185,7 +187,7 @@ fn answer(
     let all: Vec<FrozenTrace> = known.chain(&frozen).cloned().collect();
     let numbers = names.recirculations(&all).split_off(earlier.len());
     let effects = (&translation.effects[..], &numbers[..]);
-    let actions = datapath_actions(names, question, effects, mask.clone());
+    let actions = datapath_actions(switch, question, effects, mask.clone());
     if actions.enters_tunnel && is_ip(&flow.key) {
         // A tunnel tells of congestion what the packet tells.
         mask.set(f::IP_ECN, 3);
@@ -314,11 +316,12 @@ fn tunnel_flags_text(flags: u16) -> String {
 
 /// The actions of the walk in a datapath.
 fn datapath_actions(
-    names: &dyn TraceNames,
+    switch: Switch<'_>,
     question: &TraceQuestion,
     (effects, numbers): (&[Effect], &[u32]),
     mask: FieldBits,
 ) -> DatapathActions {
+    let names = switch.names;
     let port = |port: PortId| match names.port_name(port).filter(|_| question.shows_names) {
         Some(name) => quoted(&name),
         None => match names.datapath_number_of(port) {
@@ -330,8 +333,14 @@ fn datapath_actions(
         ports: &port,
         recirculations: &|number| numbers[number as usize],
         senders: &|sender| names.sender(sender),
-        tunnels: &|port, values, inner| {
-            names.tunnel_output(port, values, (question.flow.in_port(), inner))
+        tunnels: &|number, values, leaving| {
+            let asked = Asked {
+                number,
+                values,
+                in_port: question.flow.in_port(),
+                leaving,
+            };
+            tunnel_output(switch, &port, asked)
         },
     };
     let mut flow = question.flow.to_datapath_flow();
@@ -376,6 +385,7 @@ fn without_sends(effects: &[Effect]) -> Vec<Effect> {
         | Effect::Recirculate(_)
         | Effect::Track(_)
         | Effect::Meter(_)
+        | Effect::Remark(_)
         | Effect::Slow { .. } => None,
         Effect::LearnRule { rule, .. } => Some(Effect::LearnRule {
             rule: rule.clone(),

@@ -45,6 +45,7 @@ fn load() -> Pipeline {
     let state = PortState {
         is_up: true,
         floods: true,
+        forwards: true,
         peer: None,
     };
     let mut change = rules.into_change();

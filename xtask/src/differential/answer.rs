@@ -164,6 +164,7 @@ impl Ours {
         let state = PortState {
             is_up: true,
             floods: true,
+            forwards: true,
             peer: None,
         };
         let ports = (1..=ports).map(|port| Operation::SetPort(PortId(port), state));

@@ -189,6 +189,7 @@ fn ours(rules: &[String], groups: &[String], meters: &[String]) -> Pipeline {
         let state = PortState {
             is_up: true,
             floods: true,
+            forwards: true,
             peer: None,
         };
         Operation::SetPort(PortId(number), state)

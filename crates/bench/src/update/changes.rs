@@ -289,6 +289,7 @@ impl Changes {
         let state = PortState {
             is_up: *is_up,
             floods: true,
+            forwards: true,
             peer: None,
         };
         Operation::SetPort(*port, state)

@@ -6,11 +6,11 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thalweg_packet::wire::EtherType;
-use thalweg_packet::{PortId, TunnelValues};
+use thalweg_packet::wire::{EtherType, IpProtocol, MacAddress};
+use thalweg_packet::{Instant, PortId, TunnelValues};
 use thalweg_tunnel::{
-    InnerIp, InnerType, OptionMap, OptionMapping, Outgoing, PacketTypeMode, PortValue,
-    TunnelInsertError, TunnelListener, TunnelPort, TunnelPorts, TunnelType,
+    Endpoints, InnerIp, InnerType, OptionMap, OptionMapping, OuterHeader, Outgoing, PacketTypeMode,
+    PortValue, TunnelInsertError, TunnelListener, TunnelPort, TunnelPorts, TunnelType,
 };
 
 use super::counts::{TunnelCause, TunnelCounters};
@@ -49,6 +49,17 @@ pub enum TunnelWay {
     Sockets,
     /// Through bridges of the switch ([`UnderlayPort`](crate::UnderlayPort)), by its own routes.
     Native,
+}
+
+/// What a native tunnel does with a packet.
+#[derive(Clone, Debug)]
+pub struct TunnelPush {
+    /// What it puts in front.
+    pub header: OuterHeader,
+    /// The type of the tunnel.
+    pub tunnel_type: TunnelType,
+    /// The bridge that receives the frame, as if its own port had sent it.
+    pub bridge: String,
 }
 
 /// Why a tunnel's device cannot be opened.
@@ -348,6 +359,70 @@ impl TunnelHub {
         let port = table.ports.get(number)?;
         let made = outgoing(&table, (number, port), values, inner);
         Some(made.map(|(outgoing, _)| outgoing))
+    }
+
+    /// What a native tunnel puts in front of the packets that it sends with these values, and which
+    /// bridge then receives them; `None` if the port is none, or native tunnels may carry nothing.
+    /// Nothing is asked of the network.
+    ///
+    /// # Errors
+    /// Why it would drop them.
+    pub fn preview_push(
+        &self,
+        number: PortId,
+        outgoing: &Outgoing,
+        inner: InnerType,
+        now: Instant,
+    ) -> Option<Result<TunnelPush, TunnelCause>> {
+        let table = self.table();
+        let port = table.ports.get(number)?;
+        let is_native = table.places.get(&number)?.way == TunnelWay::Native;
+        if !is_native || !self.allows_native() {
+            return None;
+        }
+        Some(self.push_of(port, outgoing, inner, now))
+    }
+
+    fn push_of(
+        &self,
+        port: &TunnelPort,
+        outgoing: &Outgoing,
+        inner: InnerType,
+        now: Instant,
+    ) -> Result<TunnelPush, TunnelCause> {
+        let mut metadata = outgoing.metadata.clone();
+        let endpoints = metadata.endpoints;
+        let foreseen = (self.underlay()).foresee(endpoints, outgoing.packet_mark, now);
+        let (link, source, bridge) = foreseen?;
+        let endpoints = Endpoints::new(source, endpoints.destination());
+        metadata.endpoints = endpoints.ok_or(TunnelCause::MixedFamilies)?;
+        let settings = port.header_settings();
+        let header = OuterHeader::for_frame(port.kind(), &metadata, link, inner, settings);
+        Ok(TunnelPush {
+            header: header.map_err(|_| TunnelCause::Encapsulation)?,
+            tunnel_type: port.tunnel_type,
+            bridge,
+        })
+    }
+
+    /// The number of the datapath's port for tunnels that takes a packet which a bridge sends to
+    /// its own port; `None` if none does.
+    pub fn preview_pop(
+        &self,
+        bridge: &str,
+        to: (MacAddress, IpAddr),
+        (protocol, destination_port): (IpProtocol, u16),
+    ) -> Option<u32> {
+        let table = self.table();
+        if !table.has_native() || !self.underlay().is_at(bridge, to) {
+            return None;
+        }
+        let destination_port = match protocol {
+            IpProtocol::UDP => destination_port,
+            _ => 0,
+        };
+        let mut listeners = table.ports.listeners_at(protocol, destination_port);
+        listeners.next().map(|active| active.datapath_port)
     }
 
     /// Whether a tunnel sends packets without Ethernet.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use thalweg_packet::wire::MacAddress;
 use thalweg_packet::{Instant, Packet};
 use thalweg_tunnel::{
-    InterfaceAddress, LinkAddresses, NeighborCache, SourcePorts, TunnelRoutes, arp_request,
-    neighbor_solicitation, source_address,
+    Endpoints, FoundRoute, InterfaceAddress, LinkAddresses, NeighborCache, SourcePorts,
+    TunnelRoutes, arp_request, neighbor_solicitation, source_address,
 };
 
 use super::counts::TunnelCause;
@@ -117,14 +117,10 @@ impl Underlay {
         asked: &mut Option<IpAddr>,
     ) -> Result<NextStep, TunnelCause> {
         let endpoints = prepared.metadata.endpoints;
-        let destination = endpoints.destination();
-        let given = Some(endpoints.source()).filter(|source| !source.is_unspecified());
-        let mark = prepared.mark.unwrap_or(0);
-        let route = self.routes.lookup(destination, mark, given);
-        let route = route.ok_or(TunnelCause::NoRoute)?;
+        let route = route_of(&self.routes, endpoints, prepared.mark)?;
         let link = self.links.get(route.device).ok_or(TunnelCause::NoRoute)?;
         let inbox = link.inbox.as_ref().ok_or(TunnelCause::NoRoute)?;
-        let next_hop = route.next_hop(destination);
+        let next_hop = route.next_hop(endpoints.destination());
         let Some(mac) = self.neighbors.lookup(route.device, next_hop, now) else {
             if *asked != Some(next_hop) {
                 *asked = Some(next_hop);
@@ -142,6 +138,42 @@ impl Underlay {
             inbox: inbox.clone(),
         })
     }
+
+    /// The link addresses and the source of an outer packet, and the bridge that would receive it.
+    /// Nothing is asked of the network, and no neighbour lives on for it.
+    pub(super) fn foresee(
+        &self,
+        endpoints: Endpoints,
+        mark: Option<u32>,
+        now: Instant,
+    ) -> Result<(LinkAddresses, IpAddr, String), TunnelCause> {
+        let route = route_of(&self.routes, endpoints, mark)?;
+        let link = self.links.get(route.device).ok_or(TunnelCause::NoRoute)?;
+        let next_hop = route.next_hop(endpoints.destination());
+        let mac = self.neighbors.peek(route.device, next_hop, now);
+        let addresses = LinkAddresses {
+            source: link.mac,
+            destination: mac.ok_or(TunnelCause::NoNeighbor)?,
+        };
+        Ok((addresses, route.source, route.device.to_owned()))
+    }
+
+    /// Whether a bridge's own port has a MAC address and, with it, an IP address.
+    pub(super) fn is_at(&self, bridge: &str, (mac, address): (MacAddress, IpAddr)) -> bool {
+        let link = self.links.get(bridge);
+        link.is_some_and(|link| link.mac == mac && link.has_address(address))
+    }
+}
+
+/// The route of outer packets with these addresses and this mark.
+fn route_of(
+    routes: &TunnelRoutes,
+    endpoints: Endpoints,
+    mark: Option<u32>,
+) -> Result<FoundRoute<'_>, TunnelCause> {
+    let given = Some(endpoints.source()).filter(|source| !source.is_unspecified());
+    let route = routes.lookup(endpoints.destination(), mark.unwrap_or(0), given);
+    route.ok_or(TunnelCause::NoRoute)
 }
 
 fn addresses(links: &BTreeMap<String, UnderlayLink>, bridge: &str) -> Vec<InterfaceAddress> {

@@ -85,7 +85,10 @@ pub fn touches(pipeline: &Pipeline, trace: &Trace, dropped: &[u64]) -> Vec<Touch
         ),
         Input::Meter(meter) => simple(
             "meter",
-            format!("meter {} is added or removed", meter.number()),
+            format!(
+                "meter {} is added or removed, or begins or ceases to remark packets",
+                meter.number()
+            ),
         ),
     });
     let layout = simple(

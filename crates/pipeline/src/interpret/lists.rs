@@ -107,7 +107,7 @@ impl<O: Observer> Walk<'_, O> {
     /// Executes a list until something other than its next action must follow.
     fn execute_rest(&mut self, list: &mut List) -> Next {
         while let Some(action) = list.actions.get(list.next) {
-            if self.is_reparse_needed && !is_blind(action) {
+            if self.is_reparse_needed && (!is_blind(action) || self.remarks(action)) {
                 return Next::Freeze;
             }
             list.next += 1;

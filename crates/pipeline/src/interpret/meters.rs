@@ -4,7 +4,8 @@
 use thalweg_packet::{FieldId, standard as f};
 
 use super::observer::Observer;
-use super::walk::Walk;
+use super::walk::{Next, Walk};
+use crate::action::Action;
 use crate::effect::Effect;
 use crate::meters::{MeterId, MeterPlace};
 use crate::trace::Input;
@@ -24,14 +25,19 @@ const BY_SLOW_PATH: [FieldId; 10] = [
 ];
 
 impl<O: Observer> Walk<'_, O> {
-    /// Measures the packet. A meter that does not exist lets it pass.
+    /// Measures the packet. A meter that does not exist lets it pass. Behind one that remarks, the
+    /// packet is looked up again.
     ///
     /// Open vSwitch's datapath rewrites a packet when it next leaves, so that a meter sees it
-    /// before (`xlate_meter_action`).
-    pub(super) fn measure(&mut self, meter: MeterId) {
+    /// before (`xlate_meter_action`). One that remarks sees it as rewritten.
+    pub(super) fn measure(&mut self, meter: MeterId) -> Next {
         let Some(place) = self.place_of(meter) else {
-            return;
+            return Next::Continue;
         };
+        if self.remarks(&Action::Meter(meter)) {
+            self.emit(Effect::Remark(place));
+            return Next::Freeze;
+        }
         let before = self.effects.len();
         self.emit(Effect::Meter(place));
         if self.effects.len() > before {
@@ -40,6 +46,17 @@ impl<O: Observer> Walk<'_, O> {
                 .rposition(|effect| !is_rewrite(effect));
             self.effects[kept.map_or(0, |kept| kept + 1)..].rotate_right(1);
         }
+        Next::Continue
+    }
+
+    /// Whether an action is a meter that remarks, and so needs the headers of the packet.
+    pub(super) fn remarks(&mut self, action: &Action) -> bool {
+        let Action::Meter(meter) = action else {
+            return false;
+        };
+        self.ask(Input::Meter(*meter));
+        let known = self.pipeline.meter(*meter, self.version);
+        known.is_some_and(|known| known.meter.remarks())
     }
 
     /// The meter that packets for the controller pass: the one that their action names, or

@@ -89,6 +89,8 @@ pub enum Sight<'a> {
     NotCut(PortId),
     /// An output to a port that does not exist.
     NoSuchPort,
+    /// An output to a port that was told to forward nothing.
+    PortForwardsNothing,
     /// A group that does not exist.
     NoSuchGroup(GroupId),
     /// A resubmit with the connection's tuple is left out: there is none, or the packet is not IP.

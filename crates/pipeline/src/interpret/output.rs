@@ -96,6 +96,10 @@ impl<O: Observer> Walk<'_, O> {
 
     /// Sends to a port that exists, or through its patch.
     pub(super) fn deliver(&mut self, port: PortId, state: PortState) {
+        if !state.forwards {
+            self.tell(Sight::PortForwardsNothing);
+            return self.drop(DropReason::PortForwardsNothing);
+        }
         match state.peer {
             // A packet that is cut does not go through a patch, as in Open vSwitch.
             Some(_) if self.cut_to_bytes.is_some() => {}

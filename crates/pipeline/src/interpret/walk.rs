@@ -703,7 +703,7 @@ impl<'a, O: Observer> Walk<'a, O> {
             Action::FinTimeout { idle_s, hard_s } => self.note_fin(*idle_s, *hard_s),
             // What follows is not this list's next action.
             Action::CheckLarger(_) => {}
-            Action::Meter(meter) => self.measure(*meter),
+            Action::Meter(meter) => return self.measure(*meter),
             Action::DebugSlow => self.emit(Effect::Slow { meter: None }),
             Action::Note(_) | Action::Sample(_) => {}
             Action::Conjunction { .. } => self.tell(Sight::IdleConjunction),
@@ -978,7 +978,10 @@ pub(super) fn trim(effects: &mut Vec<Effect>) {
     let kept = effects.iter().rposition(|effect| {
         is_pure(effect)
             || sends_something(effect)
-            || matches!(effect, Effect::Track(_) | Effect::Meter(_))
+            || matches!(
+                effect,
+                Effect::Track(_) | Effect::Meter(_) | Effect::Remark(_)
+            )
     });
     effects.truncate(kept.map_or(0, |last| last + 1));
 }

@@ -2,7 +2,7 @@
 
 use thalweg_packet::Instant;
 
-use super::{MeterCounts, RateMeter, RateUnit};
+use super::{BandKind, MeterCounts, MeterVerdict, RateMeter, RateUnit};
 use crate::pipeline::Counters;
 
 /// Tokens of a packet where the rate is in packets a second: a millisecond at that rate brings
@@ -24,12 +24,13 @@ pub(super) struct Buckets {
 /// The bucket of a band.
 #[derive(Debug)]
 struct Bucket {
+    kind: BandKind,
     /// Tokens per millisecond.
     rate: u64,
     /// Tokens that it holds.
     capacity: u64,
     tokens: u64,
-    dropped: Counters,
+    exceeding: Counters,
 }
 
 impl Buckets {
@@ -38,10 +39,11 @@ impl Buckets {
         let bands = meter.bands.iter().map(|band| {
             let capacity = u64::from(band.burst) * 1_000;
             Bucket {
+                kind: band.kind,
                 rate: band.rate.into(),
                 capacity,
                 tokens: capacity,
-                dropped: Counters::default(),
+                exceeding: Counters::default(),
             }
         });
         let bands: Box<[Bucket]> = bands.collect();
@@ -55,8 +57,8 @@ impl Buckets {
         }
     }
 
-    /// Takes a packet's tokens; returns whether all buckets had enough.
-    pub(super) fn measure(&mut self, len_bytes: u64, now: Instant) -> bool {
+    /// Takes a packet's tokens from all buckets that have enough.
+    pub(super) fn measure(&mut self, len_bytes: u64, now: Instant) -> MeterVerdict {
         // Invariant 3 of `meters`.
         let now_ms = millis(now).max(self.used_ms);
         let passed_ms = (now_ms - self.used_ms).min(self.longest_ms);
@@ -84,10 +86,10 @@ impl Buckets {
         }
         match exceeded {
             Some(band) => {
-                band.dropped.add(packet);
-                false
+                band.exceeding.add(packet);
+                MeterVerdict::Exceeds(band.kind)
             }
-            None => true,
+            None => MeterVerdict::Pass,
         }
     }
 
@@ -95,7 +97,7 @@ impl Buckets {
     pub(super) fn counts(&self) -> MeterCounts {
         MeterCounts {
             total: self.total,
-            bands: self.bands.iter().map(|band| band.dropped).collect(),
+            bands: self.bands.iter().map(|band| band.exceeding).collect(),
         }
     }
 }

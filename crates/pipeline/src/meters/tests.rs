@@ -32,8 +32,8 @@ impl BurstMeter {
         }
     }
 
-    /// Which packets of these lengths go on at `now`.
-    fn run(&mut self, lengths: &[u64], now: u128) -> Vec<bool> {
+    /// What becomes of packets of these lengths at `now`.
+    fn run(&mut self, lengths: &[u64], now: u128) -> Vec<MeterVerdict> {
         let bands = self.meter.bands.iter();
         let longest = bands
             .map(|band| capacity(band) / u128::from(band.rate))
@@ -71,7 +71,12 @@ impl BurstMeter {
                 count(&mut self.counts.bands[*band], *length);
             }
         }
-        exceeded.iter().map(Option::is_none).collect()
+        let bands = &self.meter.bands;
+        let verdicts = exceeded.into_iter().map(|band| match band {
+            Some(band) => MeterVerdict::Exceeds(bands[band].kind),
+            None => MeterVerdict::Pass,
+        });
+        verdicts.collect()
     }
 }
 
@@ -84,7 +89,11 @@ fn count(counters: &mut Counters, bytes: u64) {
 }
 
 fn meter(unit: RateUnit, bands: &[(u32, u32)]) -> RateMeter {
-    let bands = bands.iter().map(|&(rate, burst)| RateBand { rate, burst });
+    let bands = bands.iter().map(|&(rate, burst)| RateBand {
+        kind: BandKind::Drop,
+        rate,
+        burst,
+    });
     RateMeter {
         id: MeterId(1),
         unit,
@@ -103,7 +112,20 @@ fn at(micros: u128) -> Instant {
 fn meters() -> impl Strategy<Value = RateMeter> {
     let unit = select(vec![RateUnit::Kilobits, RateUnit::Packets]);
     let number = || prop_oneof![8 => 1..40_u32, 1 => Just(u32::MAX), 1 => Just(1)];
-    (unit, vec((number(), number()), 1..5)).prop_map(|(unit, bands)| meter(unit, &bands))
+    let bands = vec((number(), number(), prop::option::of(0..9_u8)), 1..5);
+    (unit, bands).prop_map(|(unit, bands)| {
+        let rates: Vec<(u32, u32)> = bands.iter().map(|band| (band.0, band.1)).collect();
+        let mut meter = meter(unit, &rates);
+        for (band, (_, _, levels)) in meter.bands.iter_mut().zip(bands) {
+            band.kind = levels.map_or(BandKind::Drop, |levels| BandKind::Remark { levels });
+        }
+        meter
+    })
+}
+
+/// Whether the meter lets the next packet go on as it is.
+fn passes(meters: &Meters, place: MeterPlace, len_bytes: usize, now: Instant) -> bool {
+    meters.measure(place, len_bytes, now) == MeterVerdict::Pass
 }
 
 proptest! {
@@ -127,8 +149,8 @@ proptest! {
             now += passed;
             let expected = slow.run(&lengths, now);
             let lengths = lengths.into_iter();
-            let passed = lengths.map(|length| meters.passes(PLACE, length as usize, at(now)));
-            prop_assert_eq!(passed.collect::<Vec<bool>>(), expected);
+            let told = lengths.map(|length| meters.measure(PLACE, length as usize, at(now)));
+            prop_assert_eq!(told.collect::<Vec<MeterVerdict>>(), expected);
         }
         prop_assert_eq!(meters.counts(PLACE), slow.counts);
     }
@@ -140,10 +162,10 @@ proptest! {
             let meters = Meters::default();
             meters.set(PLACE, &meter, Instant::ZERO);
             for _ in 0..100 {
-                meters.passes(PLACE, 1_000, Instant::ZERO);
+                meters.measure(PLACE, 1_000, Instant::ZERO);
             }
             let late = Instant::from_nanos(late);
-            (0..100).filter(|_| meters.passes(PLACE, 1_000, late)).count()
+            (0..100).filter(|_| passes(&meters, PLACE, 1_000, late)).count()
         });
         prop_assert_eq!(late[0], late[1]);
     }
@@ -154,7 +176,7 @@ fn the_band_with_the_highest_rate_counts_the_packet() {
     let meters = Meters::default();
     let bands = [(2, 1), (9, 1), (9, 1), (3, 5)];
     meters.set(PLACE, &meter(RateUnit::Packets, &bands), Instant::ZERO);
-    let passed = [(); 2].map(|()| meters.passes(PLACE, 60, Instant::ZERO));
+    let passed = [(); 2].map(|()| passes(&meters, PLACE, 60, Instant::ZERO));
     assert_eq!(passed, [true, false]);
     let packets = meters.counts(PLACE).bands.into_iter();
     let packets: Vec<u64> = packets.map(|band| band.packets).collect();
@@ -164,7 +186,7 @@ fn the_band_with_the_highest_rate_counts_the_packet() {
 #[test]
 fn only_a_place_with_a_meter_stops_packets() {
     let meters = Meters::default();
-    let passes = |place| meters.passes(MeterPlace(place), 60, Instant::ZERO);
+    let passes = |place| passes(&meters, MeterPlace(place), 60, Instant::ZERO);
     assert!(passes(0) && passes(MAX_METERS - 1) && passes(u32::MAX));
     let one = meter(RateUnit::Packets, &[(1, 1)]);
     meters.set(MeterPlace(MAX_METERS - 1), &one, Instant::ZERO);
@@ -195,7 +217,7 @@ fn workers_share_the_tokens() {
                 // Up to 3 ms, in another order on each worker; the last is the latest.
                 let micros = (packet * (worker + 1) * 31) % 3_000;
                 let micros = if packet + 1 == PACKETS { 3_000 } else { micros };
-                u64::from(meters.passes(PLACE, 100, at(micros.into())))
+                u64::from(passes(&meters, PLACE, 100, at(micros.into())))
             });
             packets.sum::<u64>()
         })

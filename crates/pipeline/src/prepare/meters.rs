@@ -22,7 +22,12 @@ impl Pipeline {
     ) -> Result<(), ChangeError> {
         let known = self.meter(meter.id, self.open_version()).cloned();
         let (place, created_at) = match &known {
-            Some(known) => (known.place, known.created_at),
+            Some(known) => {
+                if known.meter.remarks() != meter.remarks() {
+                    self.unpublished().delta.meters.push(meter.id);
+                }
+                (known.place, known.created_at)
+            }
             None => match self.meters.take_place() {
                 Some(place) => {
                     self.note(Done::MeterPlace(place));

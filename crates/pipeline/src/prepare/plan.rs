@@ -296,8 +296,8 @@ impl Pipeline {
         }
     }
 
-    /// The rules of the newest version that a selector selects and that lead to a target, by
-    /// id.
+    /// The rules of the newest version that a selector selects and that lead to a target,
+    /// the oldest first.
     ///
     /// # Panics
     /// If a change is begun and not published.
@@ -311,6 +311,9 @@ impl Pipeline {
         if *target != Target::default() {
             found.retain(is_such);
         }
+        // A modified rule has another number, and keeps its age.
+        let age = |id: &RuleId| self.rule(*id).map(|rule| rule.precedence.age());
+        found.sort_by_cached_key(age);
         found
     }
 

@@ -5,12 +5,13 @@
 //! ```
 //!
 //! `meter` is a number, `controller` or `slowpath`. Without a unit, rates are in kilobits. A band
-//! begins with its type, which is `drop`. Without a burst it has its rate's number, as in Open
-//! vSwitch's userspace datapath.
+//! begins with its type: `drop`, or `dscp_remark` with `prec_level`, by how many levels it raises
+//! the drop precedence. Without a burst it has its rate's number, as in Open vSwitch's userspace
+//! datapath.
 
 use super::error::Parsed;
 use super::line::Line;
-use crate::meters::{MAX_BANDS, MAX_METER, MeterId, RateBand, RateMeter, RateUnit};
+use crate::meters::{BandKind, MAX_BANDS, MAX_METER, MeterId, RateBand, RateMeter, RateUnit};
 
 /// Whether a line of a rules file is a meter.
 pub(super) fn is_meter(text: &str) -> bool {
@@ -79,15 +80,20 @@ fn read_bands<'a>(line: &'a Line<'a>, text: &'a str) -> Parsed<Vec<RateBand>> {
     let mut pairs = line.pairs(text);
     while let Some(pair) = pairs.next()? {
         if pair.key == "type" {
-            match pair.value {
-                "drop" => {}
-                "dscp_remark" => return Err(line.unsupported(pair.value, "dscp_remark")),
-                _ => return Err(line.value(pair.value, "a type of band (drop)")),
-            }
+            let kind = match pair.value {
+                "drop" => BandKind::Drop,
+                "dscp_remark" => BandKind::Remark { levels: 0 },
+                _ => return Err(line.value(pair.value, "a type of band (drop, dscp_remark)")),
+            };
             if bands.len() == MAX_BANDS {
                 return Err(line.limit(pair.key, "a meter has more bands", MAX_BANDS));
             }
-            bands.push((pair.key, RateBand { rate: 0, burst: 0 }));
+            let band = RateBand {
+                kind,
+                rate: 0,
+                burst: 0,
+            };
+            bands.push((pair.key, band));
             continue;
         }
         let Some((_, band)) = bands.last_mut() else {
@@ -96,8 +102,16 @@ fn read_bands<'a>(line: &'a Line<'a>, text: &'a str) -> Parsed<Vec<RateBand>> {
         match pair.key {
             "rate" => band.rate = line.integer(pair.value)?,
             "burst_size" => band.burst = line.integer(pair.value)?,
+            "prec_level" => match &mut band.kind {
+                BandKind::Remark { levels } => *levels = line.integer(pair.value)?,
+                BandKind::Drop => {
+                    return Err(
+                        line.syntax(pair.key, "only a band of type dscp_remark has a level")
+                    );
+                }
+            },
             _ => {
-                let known = "there are type, rate and burst_size";
+                let known = "there are type, rate, burst_size and prec_level";
                 return Err(line.unknown(pair.key, "property of a band", known));
             }
         }
@@ -107,7 +121,10 @@ fn read_bands<'a>(line: &'a Line<'a>, text: &'a str) -> Parsed<Vec<RateBand>> {
     }
     let bands = bands.into_iter().map(|(place, band)| match band {
         RateBand { rate: 0, .. } => Err(line.syntax(place, "the band has no rate; write rate=N")),
-        RateBand { rate, burst: 0 } => Ok(RateBand { rate, burst: rate }),
+        RateBand { burst: 0, .. } => Ok(RateBand {
+            burst: band.rate,
+            ..band
+        }),
         band => Ok(band),
     });
     bands.collect()

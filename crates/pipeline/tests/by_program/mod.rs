@@ -12,12 +12,12 @@ use thalweg_packet::wire::{MacAddress, PacketBuilder, TcpFlags};
 use thalweg_packet::{FieldId, Headers, Instant, PortId, Receipt, standard as f};
 use thalweg_pipeline::text::parse_rules;
 use thalweg_pipeline::{
-    Action, Actions, BridgeId, BridgeMirror, Bucket, Change, Config, Encap, Flow, FlowHash,
-    FragmentMode, Group, GroupId, GroupKind, HashedField, LinkAlgorithm, LinkChoice, MacMove,
-    Match, MemberAlgorithm, MemberChoice, MeterId, MirrorId, MirrorOutput, MirroredPorts, Mirrors,
-    Miss, Misses, NEXT_PROTOCOL, Operation, Output, PacketInReason, Pipeline, PortState, PortVlans,
-    PriorityTags, RateBand, RateMeter, RateUnit, Selection, SelectionMethod, Selector, Slice,
-    Station, Subfield, TableId, Target, Tracking, VlanMode, VlanSet, Write, Zone, translate,
+    Action, Actions, BandKind, BridgeId, BridgeMirror, Bucket, Change, Config, Encap, Flow,
+    FlowHash, FragmentMode, Group, GroupId, GroupKind, HashedField, LinkAlgorithm, LinkChoice,
+    MacMove, Match, MemberAlgorithm, MemberChoice, MeterId, MirrorId, MirrorOutput, MirroredPorts,
+    Mirrors, Miss, Misses, NEXT_PROTOCOL, Operation, Output, PacketInReason, Pipeline, PortState,
+    PortVlans, PriorityTags, RateBand, RateMeter, RateUnit, Selection, SelectionMethod, Selector,
+    Slice, Station, Subfield, TableId, Target, Tracking, VlanMode, VlanSet, Write, Zone, translate,
 };
 
 const RULES: &str = "\
@@ -41,6 +41,7 @@ pub(crate) fn pipeline(rules: usize) -> Pipeline {
     let state = PortState {
         is_up: true,
         floods: true,
+        forwards: true,
         peer: None,
     };
     let ports = (1..=3).map(|port| Operation::SetPort(PortId(port), state));
@@ -55,7 +56,12 @@ pub(crate) fn pipeline(rules: usize) -> Pipeline {
     let meter = Operation::SetMeter(RateMeter {
         id: MeterId(1),
         unit: RateUnit::Packets,
-        bands: [RateBand { rate: 1, burst: 1 }].into(),
+        bands: [RateBand {
+            kind: BandKind::Drop,
+            rate: 1,
+            burst: 1,
+        }]
+        .into(),
         has_burst: true,
         has_statistics: false,
     });
@@ -575,7 +581,9 @@ fn mirrors() -> impl Strategy<Value = Arc<Mirrors>> {
 /// Meters; some have a number or bands that no meter has.
 fn meter() -> impl Strategy<Value = RateMeter> {
     let id = select(vec![0, 1, 2, 77, MeterId::CONTROLLER, u32::MAX]);
-    let band = (0..3_u32, 0..3_u32).prop_map(|(rate, burst)| RateBand { rate, burst });
+    let kind = select(vec![BandKind::Drop, BandKind::Remark { levels: 1 }]);
+    let band = (kind, 0..3_u32, 0..3_u32);
+    let band = band.prop_map(|(kind, rate, burst)| RateBand { kind, rate, burst });
     let unit = select(vec![RateUnit::Kilobits, RateUnit::Packets]);
     let bands = prop::collection::vec(band, 0..3);
     (id, unit, bands).prop_map(|(id, unit, bands)| RateMeter {
@@ -601,6 +609,7 @@ pub(crate) fn operation() -> impl Strategy<Value = Operation> {
     let state = any::<(bool, bool)>().prop_map(|(is_up, floods)| PortState {
         is_up,
         floods,
+        forwards: true,
         peer: None,
     });
     let station = (select(vec![0, 7, 4096]), select(vec![2_u64, 3, 1 << 48]));

@@ -10,6 +10,7 @@ pub(crate) fn pipeline(rules: &str) -> Pipeline {
     let state = PortState {
         is_up: true,
         floods: true,
+        forwards: true,
         peer: None,
     };
     let ports = (1..=4).map(|port| Operation::SetPort(PortId(port), state));

@@ -32,6 +32,7 @@ type Sent = Vec<(u32, Tags)>;
 const OPEN: PortState = PortState {
     is_up: true,
     floods: true,
+    forwards: true,
     peer: None,
 };
 

@@ -388,6 +388,9 @@ fn port(switch: &Switch, numbers: Numbering, asked: &PortMod) -> Result<Operatio
     if asked.mask & config::NO_FLOOD != 0 {
         state.floods = asked.config & config::NO_FLOOD == 0;
     }
+    if asked.mask & config::NO_FWD != 0 {
+        state.forwards = asked.config & config::NO_FWD == 0;
+    }
     if asked.mask & config::PORT_DOWN != 0 {
         state.is_up = asked.config & config::PORT_DOWN == 0 && switch.is_port_up(id);
     }

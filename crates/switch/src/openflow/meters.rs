@@ -2,20 +2,21 @@
 //! of meters.
 //!
 //! A meter is refused as Open vSwitch with its userspace datapath refuses it
-//! (`handle_meter_mod`, `dpif_meter_set`, `dpif_netdev_meter_set`): bands only drop, each meter
-//! has a unit and a band, and each band a rate. A burst of 0 is the rate's number.
+//! (`handle_meter_mod`, `dpif_meter_set`, `dpif_netdev_meter_set`): each meter has a unit and a
+//! band, and each band a rate. A burst of 0 is the rate's number. Open vSwitch also refuses bands
+//! that remark; here only the slow path's meter cannot have them.
 
 use std::collections::BTreeMap;
 
 use thalweg_openflow::message::flow::Counts;
 use thalweg_openflow::message::meter::{
-    ALL_METERS, BAND_DROP, MAX_METER, MeterBand, MeterCommand, MeterConfig, MeterFeatures,
-    MeterMod, MeterStats, flags,
+    ALL_METERS, BAND_DROP, BAND_DSCP_REMARK, MAX_METER, MeterBand, MeterCommand, MeterConfig,
+    MeterFeatures, MeterMod, MeterStats, flags,
 };
 use thalweg_openflow::{ErrorCode, Refusal, refuse};
 use thalweg_pipeline::{
-    Counters, ExistingMeter, MAX_BANDS, MAX_METERS, MeterId, Operation, RateBand, RateMeter,
-    RateUnit,
+    BandKind, Counters, ExistingMeter, MAX_BANDS, MAX_METERS, MeterId, Operation, RateBand,
+    RateMeter, RateUnit,
 };
 
 use super::cursor::duration;
@@ -132,14 +133,18 @@ fn rate_meter(asked: &MeterConfig) -> Result<RateMeter, Refusal> {
         let what = format!("a band of meter {} has no rate", asked.id);
         return Err(refuse(ErrorCode::OFPMMFC_BAD_RATE, what));
     }
-    if asked.bands.iter().any(|band| band.kind != BAND_DROP) {
-        let what = format!(
-            "a band of meter {} does not drop; no other exists",
-            asked.id
-        );
+    let remarks = asked.bands.iter().any(|band| band.kind != BAND_DROP);
+    if remarks && asked.id == MeterId::SLOW_PATH {
+        let what = "the meter of the slow path only drops";
         return Err(refuse(ErrorCode::OFPMMFC_BAD_BAND, what));
     }
     let bands = asked.bands.iter().map(|band| RateBand {
+        kind: match band.kind {
+            BAND_DSCP_REMARK => BandKind::Remark {
+                levels: band.precedence,
+            },
+            _ => BandKind::Drop,
+        },
         rate: band.rate,
         burst: match band.burst {
             0 => band.rate,
@@ -163,11 +168,17 @@ fn told(known: &ExistingMeter) -> MeterConfig {
         RateUnit::Packets => flags::PKTPS,
     };
     let flag = |is_set: bool, flag: u16| if is_set { flag } else { 0 };
-    let bands = meter.bands.iter().map(|band| MeterBand {
-        kind: BAND_DROP,
-        rate: band.rate,
-        burst: band.burst,
-        precedence: 0,
+    let bands = meter.bands.iter().map(|band| {
+        let (kind, precedence) = match band.kind {
+            BandKind::Drop => (BAND_DROP, 0),
+            BandKind::Remark { levels } => (BAND_DSCP_REMARK, levels),
+        };
+        MeterBand {
+            kind,
+            rate: band.rate,
+            burst: band.burst,
+            precedence,
+        }
     });
     MeterConfig {
         id: meter.id.number(),
@@ -182,7 +193,7 @@ fn told(known: &ExistingMeter) -> MeterConfig {
 pub(super) fn features() -> MeterFeatures {
     MeterFeatures {
         max_meters: MAX_METERS,
-        bands: 1 << BAND_DROP,
+        bands: 1 << BAND_DROP | 1 << BAND_DSCP_REMARK,
         capabilities: (flags::KBPS | flags::PKTPS | flags::BURST | flags::STATS).into(),
         max_bands: MAX_BANDS as u8,
         max_colors: 0,

@@ -11,7 +11,7 @@ use thalweg_openflow::message::port::PortNumber;
 use thalweg_openflow::{Condition, ErrorCode, FieldId, Match, Refusal, Value, refuse};
 use thalweg_packet::standard as f;
 use thalweg_packet::{
-    Connection, FieldDescriptor, Headers, Instant, Packet, PacketPool, PortId, Scalar,
+    Connection, FieldDescriptor, Headers, Instant, Packet, PacketPool, PortId, Scalar, TunnelValues,
 };
 use thalweg_pipeline::{
     Action, Actions, Change, Continuation, Counters, Effect, NEXT_PROTOCOL, Operation, Outbox,
@@ -52,6 +52,12 @@ pub(super) fn event_of(
         let name = &fields[field.index()].name;
         conditions.extend(FieldId::named(name).map(|field| exact(field, *value)));
     }
+    let untold = told_of_tunnel(notice.tunnel.as_deref());
+    for condition in untold {
+        if (conditions.iter()).all(|known| known.field != condition.field) {
+            conditions.push(condition);
+        }
+    }
     if notice.packet_type != 0 {
         conditions.push(exact(FieldId::PACKET_TYPE, notice.packet_type.into()));
     }
@@ -90,6 +96,25 @@ pub(super) fn event_of(
         // An action's length has been applied where the packet was sent.
         max_length: (notice.reason != PacketInReason::TableMiss).then_some(u16::MAX),
     }
+}
+
+/// What is told of a packet's tunnel, as Open vSwitch tells it (`flow_get_metadata`): also what no
+/// rule reads.
+fn told_of_tunnel(tunnel: Option<&TunnelValues>) -> Vec<Condition> {
+    let Some(tunnel) = tunnel else {
+        return Vec::new();
+    };
+    let known = [
+        (FieldId::TUN_ID, u128::from(tunnel.id)),
+        (FieldId::TUN_SRC, tunnel.ipv4_source.into()),
+        (FieldId::TUN_DST, tunnel.ipv4_destination.into()),
+        (FieldId::TUN_IPV6_SRC, tunnel.ipv6_source),
+        (FieldId::TUN_IPV6_DST, tunnel.ipv6_destination),
+        (FieldId::TUN_GBP_ID, tunnel.group_policy_id.into()),
+        (FieldId::TUN_GBP_FLAGS, tunnel.group_policy_flags.into()),
+    ];
+    let known = known.into_iter().filter(|(_, value)| *value != 0);
+    known.map(|(field, value)| exact(field, value)).collect()
 }
 
 /// What a tracker said of a packet, with the EtherType that its reader needs.

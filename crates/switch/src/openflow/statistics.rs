@@ -191,6 +191,7 @@ fn port_statistics(switch: &mut Switch, numbers: Numbering, port: PortNumber) ->
         Some(match switch.settings.device(id) {
             // A patch has no device.
             _ if switch.patches.contains(id) => without_errors(port_row(number, &counters, age)),
+            PortDevice::Tunnel => without_errors(port_row(number, &counters, age)),
             PortDevice::Interface => port_row(number, &counters, age),
             PortDevice::Dummy => dummy_row(number, &counters, age),
         })

@@ -146,6 +146,7 @@ impl Bench {
                 let state = PortState {
                     is_up: true,
                     floods: true,
+                    forwards: true,
                     peer: place.map(|place| ends[1 - place]),
                 };
                 let change = Change::one(Operation::SetPort(port, state));
@@ -385,6 +386,7 @@ impl Bench {
         let state = PortState {
             is_up: self.random.random_ratio(2, 3),
             floods: self.random.random_ratio(2, 3),
+            forwards: true,
             peer: match port == PATCH && self.engine.pipeline().has_bridges() {
                 // In the other bridge this is a patch to itself.
                 true => Some(OTHER.port(PATCH.0 as u16)),

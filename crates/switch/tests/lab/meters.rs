@@ -2,7 +2,9 @@
 
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;
-use thalweg_pipeline::{Action, Change, Flow, MeterId, Operation, RateBand, RateMeter, RateUnit};
+use thalweg_pipeline::{
+    Action, BandKind, Change, Flow, MeterId, Operation, RateBand, RateMeter, RateUnit,
+};
 
 /// Numbers of the meters: those that rules name, and that of packets for controllers.
 const NUMBERS: [u32; 4] = [1, 2, 3, MeterId::CONTROLLER];
@@ -17,6 +19,12 @@ fn any_meter(random: &mut Pcg64Mcg, number: u32, drops: bool) -> Operation {
         false => RateUnit::Packets,
     };
     let bands = (0..random.random_range(1..4)).map(|_| RateBand {
+        kind: match random.random_ratio(1, 3) {
+            true => BandKind::Remark {
+                levels: random.random_range(1..4),
+            },
+            false => BandKind::Drop,
+        },
         rate: random.random_range(1..9),
         burst: match drops {
             true => random.random_range(1..40),

@@ -97,6 +97,10 @@ impl Bridges {
                 None => bridge.interfaces.keys().cloned().collect(),
             };
             for (interface, number) in self.remove_interfaces(&name, gone, switch) {
+                // One that comes again at once knows its neighbours still.
+                if !kept.is_some_and(|kept| kept.interfaces.contains_key(&interface)) {
+                    self.tunnels.underlay().neighbors.flush_bridge(&interface);
+                }
                 done.push(format!(
                     "bridge {name}: deleted interface {interface} on port {number}"
                 ));
@@ -137,7 +141,6 @@ impl Bridges {
             }
             if let Some(number) = interface.number {
                 bridge.numbers.give_back(number);
-                self.tunnels.underlay().neighbors.flush_bridge(&name);
                 let kind = match interface.is_patch() {
                     true => &mut patches,
                     false => &mut ports,
@@ -452,9 +455,10 @@ pub(super) fn identity(name: &str, kind: DeviceKind, address: Option<MacAddress>
     PortIdentity {
         name: name.to_owned(),
         address: address.map(|address| address.0),
-        device: match kind.is_dummy() {
-            true => PortDevice::Dummy,
-            false => PortDevice::Interface,
+        device: match kind {
+            DeviceKind::Tunnel(_) => PortDevice::Tunnel,
+            kind if kind.is_dummy() => PortDevice::Dummy,
+            _ => PortDevice::Interface,
         },
     }
 }

@@ -118,6 +118,10 @@ impl ActionWriter<'_> {
                     longer,
                     others,
                 } => self.by_length(*limit_bytes, [longer, others], commit),
+                Effect::Output(port) => {
+                    let is_last = !effects[place + 1..].iter().any(needs_packet);
+                    self.output(*port, is_last, commit);
+                }
                 effect => self.effect(effect, commit),
             }
         }
@@ -161,6 +165,7 @@ impl ActionWriter<'_> {
         copy.texts.join(",")
     }
 
+    /// Writes an effect that is not an output; one match, an arm for each effect.
     fn effect(&self, effect: &Effect, commit: &mut Commit) {
         match effect {
             Effect::Set { field, value, mask } => commit.set(*field, *value, *mask),
@@ -179,7 +184,6 @@ impl ActionWriter<'_> {
             Effect::PopEthernet => commit.pop_ethernet(),
             Effect::Encapsulate { ether_type, header } => commit.encapsulate(*ether_type, header),
             Effect::Decapsulate { packet_type } => commit.decapsulate(*packet_type),
-            Effect::Output(port) => self.output(*port, commit),
             Effect::Recirculate(number)
             | Effect::LearnRule {
                 outcomes: Some((number, _)),
@@ -217,10 +221,15 @@ impl ActionWriter<'_> {
             }
             // Open vSwitch does not first write what is left to write.
             Effect::Meter(place) => commit.texts.push(format!("meter({})", place.0)),
+            Effect::Remark(place) => {
+                commit.commit();
+                commit.texts.push(format!("meter({})", place.0));
+            }
             Effect::Untrack => commit.texts.push("ct_clear".to_owned()),
             Effect::Slow { .. } => commit.is_slow = true,
             Effect::LeaveTunnel => commit.leave_tunnel(),
-            Effect::Clone(_)
+            Effect::Output(_)
+            | Effect::Clone(_)
             | Effect::ByLength { .. }
             | Effect::Learn { .. }
             | Effect::LearnRule { .. }
@@ -233,10 +242,36 @@ impl ActionWriter<'_> {
 impl ActionWriter<'_> {
     /// Writes an output; in front of one to a tunnel stand the values of the outer headers, if
     /// the packet does not have them yet.
-    fn output(&self, port: PortId, commit: &mut Commit) {
-        match (self.tunnels)(port, &commit.flow.tunnel(), commit.flow.inner_ip()) {
+    fn output(&self, port: PortId, is_last: bool, commit: &mut Commit) {
+        match (self.tunnels)(port, &commit.flow.tunnel(), commit.flow.leaving()) {
             TunnelOutput::Untouched => {}
             TunnelOutput::Dropped => return,
+            TunnelOutput::Pushed {
+                push,
+                then,
+                is_layer3,
+                mark,
+            } => {
+                // What the bridge drops is not put into a tunnel.
+                let text = match (then.is_empty(), is_last) {
+                    (true, _) => return,
+                    (false, true) => format!("{push},{then}"),
+                    (false, false) => format!("clone({push},{then})"),
+                };
+                let write = |commit: &mut Commit| {
+                    commit.commit_with_mark(mark);
+                    commit.enters_tunnel = true;
+                    commit.texts.push(text);
+                };
+                return match is_layer3 && commit.flow.packet_type == 0 {
+                    true => commit.without_ethernet(write),
+                    false => write(commit),
+                };
+            }
+            TunnelOutput::Popped(port) => {
+                commit.commit();
+                return commit.texts.push(format!("tnl_pop({port})"));
+            }
             TunnelOutput::Sent { values, is_layer3 } => {
                 commit.set_tunnel(tunnel_values(&values));
                 if is_layer3 && commit.flow.packet_type == 0 {
@@ -298,6 +333,7 @@ fn needs_packet(effect: &Effect) -> bool {
         }
         | Effect::Track(_)
         | Effect::Meter(_)
+        | Effect::Remark(_)
         | Effect::ByLength { .. }
         | Effect::Untrack => true,
         Effect::Clone(nested) => nested.iter().any(needs_packet),
@@ -318,7 +354,7 @@ fn can_change_back(effects: &[Effect], packet: &Packet) -> bool {
         | Effect::Encapsulate { .. }
         | Effect::Decapsulate { .. } => false,
         // What a tracker did is not undone, and what a meter dropped is gone.
-        Effect::Track(_) | Effect::Untrack | Effect::Meter(_) => false,
+        Effect::Track(_) | Effect::Untrack | Effect::Meter(_) | Effect::Remark(_) => false,
         _ => true,
     })
 }

@@ -10,6 +10,9 @@
 //!   commit: actions that make base into flow; then base = flow
 //! ```
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use thalweg_packet::wire::{IpProtocol, MacAddress};
 use thalweg_packet::{FieldId, TUNNEL_OPTIONS, TunnelValues, standard as f};
 use thalweg_tunnel::InnerIp;
 
@@ -22,6 +25,7 @@ use super::field_bits::FieldBits;
 use super::flow::DatapathFlow;
 use super::format::{hexadecimal, label, label_count, masked_label, members, tag_members};
 use super::front::{ETHER_TYPES, Front};
+use super::tunnel::{Leaving, OuterTarget};
 
 /// The fields of tags that a packet came with, outermost first.
 const TAG_FIELDS: [FieldId; 2] = [f::VLAN_TCI, f::VLAN_TCI_INNER];
@@ -131,6 +135,31 @@ impl Packet {
         self.is_ip().then(|| InnerIp {
             tos: value(f::IP_DSCP) << 2 | value(f::IP_ECN),
             ttl: value(f::IP_TTL),
+        })
+    }
+
+    /// What it has in front.
+    pub(super) fn leaving(&self) -> Leaving {
+        Leaving {
+            inner: self.inner_ip(),
+            ether_type: self.ether_type,
+            target: self.target(),
+        }
+    }
+
+    fn target(&self) -> Option<OuterTarget> {
+        let get = |field| self.values.get(field);
+        let address = match self.ether_type {
+            ETHER_TYPE_IPV4 => Ipv4Addr::from(get(f::IP_DST) as u32).into(),
+            ETHER_TYPE_IPV6 => Ipv6Addr::from(get(f::IPV6_DST)).into(),
+            _ => return None,
+        };
+        let is_plain = self.tags.is_empty() && self.packet_type == 0 && get(f::IP_FRAG) == 0;
+        is_plain.then(|| OuterTarget {
+            mac: MacAddress::from_u64(get(f::ETH_DST) as u64),
+            address,
+            protocol: IpProtocol(get(f::IP_PROTO) as u8),
+            port: self.values.short(f::TP_DST),
         })
     }
 
@@ -355,6 +384,17 @@ impl Commit {
             self.texts.push(format!("set(skb_priority({queue}))"));
         }
         self.mark();
+    }
+
+    /// The same, with a mark for what is written behind it; the flow keeps its own.
+    pub(super) fn commit_with_mark(&mut self, mark: Option<u32>) {
+        let own = self.flow.values.get(f::PKT_MARK);
+        if let Some(mark) = mark {
+            self.examined.set(f::PKT_MARK, ones(32));
+            self.flow.values.set(f::PKT_MARK, mark.into());
+        }
+        self.commit();
+        self.flow.values.set(f::PKT_MARK, own);
     }
 
     fn mark(&mut self) {

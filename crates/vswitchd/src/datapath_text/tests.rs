@@ -1,5 +1,6 @@
 mod acting;
 mod composing;
+mod pushing;
 mod reading;
 mod tunnels;
 mod writing;

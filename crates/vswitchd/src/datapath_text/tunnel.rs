@@ -7,6 +7,7 @@
 use std::fmt::Write;
 use std::net::IpAddr;
 
+use thalweg_packet::wire::{IpProtocol, MacAddress};
 use thalweg_packet::{PortId, TunnelValues};
 use thalweg_tunnel::{InnerIp, TunnelFlags, TunnelMetadata};
 
@@ -19,6 +20,19 @@ pub enum TunnelOutput {
     Untouched,
     /// It drops the packet.
     Dropped,
+    /// A native tunnel puts headers in front of the packet, and a bridge forwards the frame.
+    Pushed {
+        /// The action that does it.
+        push: String,
+        /// What the bridge does with the frame; empty for nothing.
+        then: String,
+        /// Whether it takes Ethernet off first.
+        is_layer3: bool,
+        /// The mark that the packet gets there.
+        mark: Option<u32>,
+    },
+    /// A native tunnel takes its headers off the packet, which goes to this port of the datapath.
+    Popped(u32),
     /// It sends the packet.
     Sent {
         /// The values of the outer headers.
@@ -29,10 +43,34 @@ pub enum TunnelOutput {
 }
 
 /// Asks what a port does with a packet of these values and this IP header.
-pub type AskTunnel<'a> = &'a dyn Fn(PortId, &TunnelValues, Option<InnerIp>) -> TunnelOutput;
+pub type AskTunnel<'a> = &'a dyn Fn(PortId, &TunnelValues, Leaving) -> TunnelOutput;
+
+/// What a packet has in front when it leaves by a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Leaving {
+    /// What its IP header says, if it has one.
+    pub inner: Option<InnerIp>,
+    /// Its EtherType.
+    pub ether_type: u16,
+    /// Where it goes, if it is a whole packet of IP without tags.
+    pub target: Option<OuterTarget>,
+}
+
+/// Where a packet of IP goes, by which a bridge's own port knows packets of native tunnels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OuterTarget {
+    /// The Ethernet address.
+    pub mac: MacAddress,
+    /// The address of IP.
+    pub address: IpAddr,
+    /// The protocol.
+    pub protocol: IpProtocol,
+    /// The port, of UDP and others.
+    pub port: u16,
+}
 
 /// Answers for a switch without tunnels.
-pub fn no_tunnels(_: PortId, _: &TunnelValues, _: Option<InnerIp>) -> TunnelOutput {
+pub fn no_tunnels(_: PortId, _: &TunnelValues, _: Leaving) -> TunnelOutput {
     TunnelOutput::Untouched
 }
 

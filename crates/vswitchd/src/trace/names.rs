@@ -2,10 +2,23 @@
 
 use thalweg_packet::{FieldId, PortId, TunnelValues};
 use thalweg_pipeline::{BridgeId, Sender};
-use thalweg_tunnel::InnerIp;
+use thalweg_tunnel::{InnerIp, OuterHeader, TunnelType};
 
 use super::frozen::FrozenTrace;
-use crate::datapath_text::{OptionBits, TunnelOutput};
+use crate::datapath_text::{Leaving, OptionBits, OuterTarget, TunnelOutput};
+
+/// What a native tunnel does with a packet.
+#[derive(Clone, Debug)]
+pub struct NativePush {
+    /// What it puts in front.
+    pub header: OuterHeader,
+    /// The type of the tunnel.
+    pub tunnel_type: TunnelType,
+    /// The mark that the packet gets, with which the frame is routed.
+    pub mark: Option<u32>,
+    /// The own port of the bridge that receives the frame.
+    pub local: PortId,
+}
 
 /// Finds bridges and ports by their names, and names them.
 pub trait TraceNames {
@@ -54,6 +67,22 @@ pub trait TraceNames {
         _of_packet: (PortId, Option<InnerIp>),
     ) -> TunnelOutput {
         TunnelOutput::Untouched
+    }
+
+    /// What a native tunnel does with a packet that it sends; `None` if the port is none, and
+    /// `Some(None)` if it drops the packet.
+    fn tunnel_push(
+        &self,
+        _port: PortId,
+        _values: &TunnelValues,
+        _of_packet: (PortId, Leaving),
+    ) -> Option<Option<NativePush>> {
+        None
+    }
+
+    /// The datapath's number of the native tunnels that take a packet which leaves by a port.
+    fn tunnel_end(&self, _port: PortId, _target: &OuterTarget) -> Option<u32> {
+        None
     }
 
     /// The option of Geneve that a field is in a bridge.

@@ -432,6 +432,10 @@ impl Observer for Narrator<'_> {
             }
             Sight::NoTuple => (NodeKind::Error, NO_TUPLE.to_owned()),
             Sight::NoSuchPort => (NodeKind::Warning, "Nonexistent output port".to_owned()),
+            Sight::PortForwardsNothing => {
+                let text = "OFPPC_NO_FWD set, skipping output".to_owned();
+                (NodeKind::Warning, text)
+            }
             Sight::NoSuchGroup(group) => {
                 let text = format!("output to nonexistent group {}", group.number());
                 (NodeKind::Warning, text)

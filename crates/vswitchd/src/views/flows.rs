@@ -195,7 +195,9 @@ pub(crate) fn actions_of(
         ports: &ports,
         recirculations: &|number| number,
         senders: &|sender| senders.number(sender),
-        tunnels: &|port, values, inner| names.tunnel_output(port, values, (in_port, inner)),
+        tunnels: &|port, values, leaving| {
+            names.tunnel_output(port, values, (in_port, leaving.inner))
+        },
     };
     let mut actions = writer.write_covering(effects, flow);
     actions.is_slow |= actions.uses_labels_in_front && style.adds_no_labels;

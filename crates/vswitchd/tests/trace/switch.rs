@@ -111,6 +111,7 @@ impl Bridges {
             let state = PortState {
                 is_up: true,
                 floods: true,
+                forwards: true,
                 peer,
             };
             Operation::SetPort(bridge.port(number), state)

@@ -40,7 +40,7 @@ pub(super) const IPV6: [u128; 6] = [
 
 pub(super) const PORTS: [u16; 8] = [0, 1, 22, 53, 80, 443, 1024, 65535];
 pub(super) const VLANS: [u16; 5] = [0, 1, 2, 100, 4095];
-pub(super) const DSCP: [u8; 4] = [0, 8, 46, 63];
+pub(super) const DSCP: [u8; 4] = [0, 10, 12, 63];
 pub(super) const TTL: [u8; 5] = [0, 1, 2, 64, 255];
 pub(super) const ICMP_TYPES: [u8; 5] = [0, 3, 8, 11, 255];
 pub(super) const ICMPV6_TYPES: [u8; 7] = [1, 128, 129, 133, 135, 136, 255];

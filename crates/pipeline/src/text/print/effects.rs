@@ -74,7 +74,7 @@ fn one(effect: &Effect, shape: Shape) -> Option<String> {
         | Effect::Drop { .. }
         | Effect::LeaveTunnel
         | Effect::Slow { meter: None } => return None,
-        Effect::Meter(meter) | Effect::Slow { meter: Some(meter) } => {
+        Effect::Meter(meter) | Effect::Remark(meter) | Effect::Slow { meter: Some(meter) } => {
             format!("meter({})", meter.0)
         }
         Effect::DecTtl => "dec_ttl".to_string(),

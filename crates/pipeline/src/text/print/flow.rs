@@ -6,7 +6,7 @@ use super::{Context, PortSpelling, actions, matches};
 use crate::flow::{
     Bucket, DEFAULT_PRIORITY, Flow, Group, GroupKind, HashedField, Selection, SelectionMethod,
 };
-use crate::meters::{MeterId, RateMeter, RateUnit};
+use crate::meters::{BandKind, MeterId, RateMeter, RateUnit};
 use crate::text::fields;
 use crate::text::value::ones;
 
@@ -107,11 +107,18 @@ impl fmt::Display for RateMeter {
         }
         for (number, band) in self.bands.iter().enumerate() {
             let start = if number == 0 { "bands=" } else { "" };
+            let kind = match band.kind {
+                BandKind::Drop => "drop",
+                BandKind::Remark { .. } => "dscp_remark",
+            };
             write!(
                 f,
-                ",{start}type=drop,rate={},burst_size={}",
+                ",{start}type={kind},rate={},burst_size={}",
                 band.rate, band.burst
             )?;
+            if let BandKind::Remark { levels } = band.kind {
+                write!(f, ",prec_level={levels}")?;
+            }
         }
         Ok(())
     }

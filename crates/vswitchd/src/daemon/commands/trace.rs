@@ -1,15 +1,16 @@
 //! `ofproto/trace`, with the bridges and ports of the daemon.
 
+use thalweg_packet::wire::EtherType;
 use thalweg_packet::{FieldId, PortId, TunnelValues, standard as f};
 use thalweg_pipeline::BridgeId;
-use thalweg_tunnel::InnerIp;
+use thalweg_tunnel::{InnerIp, InnerType};
 use thalweg_unixctl::ControlCommand;
 
 use super::Entry;
-use crate::bridges::{Bridges, datapath_of};
+use crate::bridges::{Bridges, LOCAL, datapath_of};
 use crate::daemon::Daemon;
-use crate::datapath_text::{OptionBits, TunnelOutput};
-use crate::trace::{FrozenTrace, TraceCommand, TraceNames, trace};
+use crate::datapath_text::{Leaving, OptionBits, OuterTarget, TunnelOutput};
+use crate::trace::{FrozenTrace, NativePush, TraceCommand, TraceNames, trace};
 
 /// As many as Open vSwitch takes.
 pub(super) const ARGUMENTS_MAX: usize = 1_024;
@@ -49,6 +50,7 @@ fn answer(
     command: TraceCommand,
     arguments: &[String],
 ) -> Result<String, String> {
+    daemon.bridges.traced_at = daemon.switch.now();
     let bridges = &daemon.bridges;
     let pipeline = daemon.switch.pipeline();
     let answered = trace(&pipeline, bridges, command, arguments);
@@ -135,6 +137,40 @@ impl TraceNames for Bridges {
             },
             Some(Err(_)) => TunnelOutput::Dropped,
         }
+    }
+
+    fn tunnel_push(
+        &self,
+        port: PortId,
+        values: &TunnelValues,
+        (in_port, leaving): (PortId, Leaving),
+    ) -> Option<Option<NativePush>> {
+        let of_packet = (in_port, leaving.inner);
+        let outgoing = self.tunnels.preview(port, values, of_packet)?.ok()?;
+        let inner = match self.tunnels.is_layer3(port) {
+            true => InnerType::Bare(EtherType(leaving.ether_type)),
+            false => InnerType::Ethernet,
+        };
+        let push = self
+            .tunnels
+            .preview_push(port, &outgoing, inner, self.traced_at)?;
+        Some(push.ok().and_then(|push| {
+            let bridge = self.by_name.get(&push.bridge)?;
+            Some(NativePush {
+                header: push.header,
+                tunnel_type: push.tunnel_type,
+                mark: outgoing.packet_mark,
+                local: bridge.port(LOCAL),
+            })
+        }))
+    }
+
+    fn tunnel_end(&self, port: PortId, target: &OuterTarget) -> Option<u32> {
+        let mut bridges = self.by_name.iter();
+        let (name, _) = bridges.find(|(_, bridge)| bridge.port(LOCAL) == port)?;
+        let to = (target.mac, target.address);
+        let at = (target.protocol, target.port);
+        self.tunnels.preview_pop(name, to, at)
     }
 
     fn option(&self, bridge: BridgeId, field: FieldId) -> Option<OptionBits> {

@@ -5,14 +5,16 @@ use std::net::IpAddr;
 use thalweg_packet::standard as f;
 use thalweg_packet::{PortId, TunnelValues};
 use thalweg_pipeline::Effect;
-use thalweg_tunnel::{Endpoints, InnerIp, TunnelFlags, TunnelMetadata};
+use thalweg_tunnel::{Endpoints, TunnelFlags, TunnelMetadata};
 
 use super::reading::read;
-use crate::datapath_text::{ActionWriter, DatapathFlow, FlowWriter, OptionBits, TunnelOutput};
+use crate::datapath_text::{
+    ActionWriter, DatapathFlow, FlowWriter, Leaving, OptionBits, TunnelOutput,
+};
 
 /// Ports 1, 2 and 5 are tunnels with the id that the packet has, the last of them without Ethernet;
 /// 3 drops all, 4 is none.
-fn ask(port: PortId, values: &TunnelValues, inner: Option<InnerIp>) -> TunnelOutput {
+fn ask(port: PortId, values: &TunnelValues, leaving: Leaving) -> TunnelOutput {
     let to = match port.0 {
         1 | 5 => "1.1.1.1",
         2 => "2001:db8::2",
@@ -27,7 +29,7 @@ fn ask(port: PortId, values: &TunnelValues, inner: Option<InnerIp>) -> TunnelOut
     let values = TunnelMetadata {
         id: values.id,
         endpoints: Endpoints::new(from, to).unwrap(),
-        tos: inner.unwrap().tos & 3,
+        tos: leaving.inner.unwrap().tos & 3,
         ttl: 64,
         destination_port: if port.0 == 2 { 4789 } else { 0 },
         flags: TunnelFlags::DONT_FRAGMENT | TunnelFlags::KEY,
