@@ -324,6 +324,7 @@ impl Effect {
             self,
             Effect::Controller { .. }
                 | Effect::Meter(_)
+                | Effect::Remark(_)
                 | Effect::Slow { meter: Some(_) }
                 | Effect::Cut { .. }
                 | Effect::ByLength { .. }

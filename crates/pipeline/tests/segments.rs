@@ -5,19 +5,21 @@ use thalweg_packet::standard::{self, IP_DST, TP_DST};
 use thalweg_packet::wire::{MacAddress, PacketBuilder};
 use thalweg_packet::{Connection, Headers, Instant, Packet, PacketPool, PortId, Unfinished};
 use thalweg_pipeline::{
-    DropReason, Effect, MeterId, MeterPlace, Outbox, PacketInReason, RateBand, RateMeter, RateUnit,
-    run,
+    BandKind, DropReason, Effect, MeterId, MeterPlace, Outbox, PacketInReason, RateBand, RateMeter,
+    RateUnit, run,
 };
 
 const PAYLOAD: usize = 9_000;
 
 /// A frame of TCP with this many bytes in each segment.
 fn whole(segment_bytes: u16) -> Packet {
-    let frame = PacketBuilder::ethernet(MacAddress([2; 6]), MacAddress([4; 6]))
+    let mut frame = PacketBuilder::ethernet(MacAddress([2; 6]), MacAddress([4; 6]))
         .ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into())
         .tcp(1_000, 2_000)
         .payload(&[7; PAYLOAD])
         .build();
+    // AF11, whose drop precedence a meter can raise.
+    frame[15] = 10 << 2;
     let mut packet = Packet::from_bytes(&frame);
     assert!(packet.mark_unfinished(Unfinished {
         segment_bytes,
@@ -73,19 +75,26 @@ fn effects() -> impl Strategy<Value = Effect> {
     ]
 }
 
-/// An outbox whose meter lets five packets pass.
+/// An outbox whose first meter lets five packets pass, and whose second remarks the others.
 fn outbox() -> Outbox {
     let mut outbox = Outbox::new(PacketPool::with_capacity(4, 2_048));
     outbox.grows = true;
     outbox.now = Instant::from_nanos(1);
-    let meter = RateMeter {
-        id: MeterId(1),
-        unit: RateUnit::Packets,
-        bands: [RateBand { rate: 1, burst: 5 }].into(),
-        has_burst: true,
-        has_statistics: false,
-    };
-    outbox.meters.set(MeterPlace(0), &meter, outbox.now);
+    for (place, kind) in [(0, BandKind::Drop), (1, BandKind::Remark { levels: 1 })] {
+        let meter = RateMeter {
+            id: MeterId(1 + u64::from(place)),
+            unit: RateUnit::Packets,
+            bands: [RateBand {
+                kind,
+                rate: 1,
+                burst: 5,
+            }]
+            .into(),
+            has_burst: true,
+            has_statistics: false,
+        };
+        outbox.meters.set(MeterPlace(place), &meter, outbox.now);
+    }
     outbox
 }
 
@@ -105,12 +114,16 @@ proptest! {
     #[test]
     fn effects_do_to_a_whole_what_they_do_to_its_segments(
         effects in prop::collection::vec(effects(), 0..8),
-        metered in prop::option::of(0..8_usize),
+        metered in prop::option::of((0..8_usize, any::<bool>())),
         segment_bytes in 400..4_000_u16,
     ) {
         let mut effects = effects;
-        if let Some(place) = metered {
-            effects.insert(place.min(effects.len()), Effect::Meter(MeterPlace(0)));
+        if let Some((place, remarks)) = metered {
+            let meter = match remarks {
+                true => Effect::Remark(MeterPlace(1)),
+                false => Effect::Meter(MeterPlace(0)),
+            };
+            effects.insert(place.min(effects.len()), meter);
         }
         let (mut one, mut each) = (outbox(), outbox());
         let packet = whole(segment_bytes);
