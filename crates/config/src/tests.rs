@@ -128,6 +128,12 @@ fn a_seed_is_taken_where_none_is_said() {
 }
 
 #[test]
+fn entries_stay_without_packets_if_the_time_is_zero() {
+    let config = parse(&format!("cache.megaflow.max_idle_ms = 0\n{PORT}")).unwrap();
+    assert_eq!(config.switch.datapath.megaflow.max_idle, None);
+}
+
+#[test]
 fn everything_can_be_said() {
     let config = parse(EVERYTHING).expect("it is right");
     assert_eq!(
@@ -161,13 +167,11 @@ fn everything_can_be_said() {
     );
     let (microflow, megaflow) = (&switch.datapath.microflow, &switch.datapath.megaflow);
     assert_eq!((microflow.entries, microflow.admit_one_in), (1024, 1));
+    let idle = megaflow.max_idle.map(|limit| limit.as_millis());
     assert_eq!(
-        (megaflow.entries, megaflow.bytes, megaflow.masks),
-        (5000, 1_000_000, 64)
+        (megaflow.entries, megaflow.bytes, megaflow.masks, idle),
+        (5000, 1_000_000, 64, Some(2500))
     );
-    assert_eq!(megaflow.max_idle, Some(Duration::from_millis(2500)));
-    let kept = parse(&format!("cache.megaflow.max_idle_ms = 0\n{PORT}")).unwrap();
-    assert_eq!(kept.switch.datapath.megaflow.max_idle, None);
     assert_eq!((pipeline.seed, pipeline.index_seed), (7, 7));
     let [first, second, third] = &config.ports[..] else {
         panic!("three ports");

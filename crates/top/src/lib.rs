@@ -13,8 +13,7 @@
 //!
 //! 1. One question waits for its answer at most, so a slow switch is not asked more.
 //! 2. Counts are asked every interval. Entries are asked less often, since each worker copies
-//!    them all for an answer: every [`TALKERS_EVERY`](model::TALKERS_EVERY), and for at most a
-//!    fiftieth of the time.
+//!    them all for an answer: every `TALKERS_EVERY`, and for at most a fiftieth of the time.
 //! 3. However the program ends, the terminal is as it was.
 
 mod answers;

@@ -16,8 +16,8 @@ use comparable::comparable;
 use thalweg_packet::{Instant, PortId};
 use thalweg_pipeline::text::{Parser, parse_groups, parse_rules};
 use thalweg_pipeline::{
-    BridgeId, Change, Config, MeterId, Operation, Pipeline, PortState, RateBand, RateMeter,
-    RateUnit,
+    BandKind, BridgeId, Change, Config, MeterId, Operation, Pipeline, PortState, RateBand,
+    RateMeter, RateUnit,
 };
 use thalweg_vswitchd::trace::{FrozenTrace, TraceCommand, TraceNames, trace};
 use xtask::ovs::DummySwitch;
@@ -173,6 +173,7 @@ fn meter(text: &str) -> Operation {
         id: MeterId(number("meter=").expect("it has a number").into()),
         unit: RateUnit::Kilobits,
         bands: [RateBand {
+            kind: BandKind::Drop,
             rate,
             burst: number("burst_size=").unwrap_or(rate),
         }]
