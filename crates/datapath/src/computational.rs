@@ -264,7 +264,7 @@ impl<const W: usize> Core<W> {
             mark: Mark::Unmarked,
         };
         // What its packets count is known by their rules alone.
-        let id = self.entries.insert(*flow.key, entry, 0);
+        let id = self.entries.insert(*flow.key, entry, (0, 0));
         self.megaflow.insert(id, &self.entries);
         self.microflow
             .put(place, flow.hash, flow.key, id, &self.entries);

@@ -508,8 +508,9 @@ impl<const W: usize> Core<W> {
                 None => {
                     self.statistics.upcalls += 1;
                     let hash = burst.hashes[index];
-                    let bytes = packet.own_len() as u32;
-                    let answer = self.upcall(key, Arrival { port, hash, bytes }, now, &pipeline);
+                    let (packets, bytes) = packet.wire_counts();
+                    let counts = (packets as u32, bytes as u32);
+                    let answer = self.upcall(key, Arrival { port, hash, counts }, now, &pipeline);
                     self.note_upcall(packet, key, &answer);
                     answer
                 }

@@ -103,8 +103,8 @@ pub struct EntryView {
     pub counters: Counters,
     /// All that its packets have counted since it was made, the first among them.
     pub lifetime: Counters,
-    /// The length of the packet for which it was made.
-    pub first_bytes: u32,
+    /// What the packet for which it was made counted: one frame, or its segments.
+    pub first: Counters,
     /// When it was last used.
     pub used_at: Instant,
     /// The beginning of the packet for which it was made; empty if none is kept.
@@ -501,7 +501,10 @@ impl<const W: usize> Core<W> {
         EntryView {
             id,
             lifetime: counted,
-            first_bytes: lifetime.first_bytes,
+            first: Counters {
+                packets: lifetime.first.0.into(),
+                bytes: lifetime.first.1.into(),
+            },
             key: self.entries.key(id)[..ingress].to_vec(),
             mask: self.megaflow.mask(entry.subtable)[..ingress].to_vec(),
             effects,

@@ -223,8 +223,8 @@ pub(crate) const NO_SUBTABLE: u32 = u32::MAX;
 pub(crate) struct Lifetime {
     /// What was taken from the entry's own counters.
     pub(crate) taken: Counters,
-    /// The length of the packet for which it was made.
-    pub(crate) first_bytes: u32,
+    /// What the packet for which it was made counts: one frame, or its segments.
+    pub(crate) first: (u32, u32),
 }
 
 /// Entries by number, with their keys of `W` words.
@@ -389,12 +389,12 @@ impl<const W: usize> Entries<W> {
         self.samples[place] = bytes.into();
     }
 
-    /// Adds an entry made for a packet of `first_bytes` bytes, with a new generation.
-    pub(crate) fn insert(&mut self, key: [u64; W], mut entry: Entry, first_bytes: u32) -> EntryId {
+    /// Adds an entry made for a packet that counts `first` (packets, bytes), with a new generation.
+    pub(crate) fn insert(&mut self, key: [u64; W], mut entry: Entry, first: (u32, u32)) -> EntryId {
         self.count += 1;
         let lifetime = Lifetime {
             taken: Counters::default(),
-            first_bytes,
+            first,
         };
         match self.free.pop() {
             Some(id) => {

@@ -85,8 +85,8 @@ pub(crate) struct Arrival {
     pub(crate) port: u32,
     /// The hash of its whole key.
     pub(crate) hash: u64,
-    /// The length of the packet.
-    pub(crate) bytes: u32,
+    /// The frames that the packet is on a wire, and their bytes.
+    pub(crate) counts: (u32, u32),
 }
 
 /// The sub-tables of a wildcard cache.

@@ -200,7 +200,7 @@ impl<const W: usize> Core<W> {
             self.forget_lists(entry.program, entry.credits);
             return Answer::Once(program, credits);
         }
-        let id = self.entries.insert(*key, entry, arrival.bytes);
+        let id = self.entries.insert(*key, entry, arrival.counts);
         self.megaflow.insert(id, &self.entries);
         self.note_walk(id, read, mask);
         self.statistics.megaflow.insertions += 1;

@@ -112,8 +112,9 @@ impl<P: Port> Port for BlockPort<P> {
     fn counters(&self) -> PortCounters {
         let mut counters = self.inner.counters();
         let (packets, bytes) = self.taken;
-        counters.received_packets -= packets;
-        counters.received_bytes -= bytes;
+        // Inner ports may count other bytes of a packet, such as those that a capture lacks.
+        counters.received_packets = counters.received_packets.saturating_sub(packets);
+        counters.received_bytes = counters.received_bytes.saturating_sub(bytes);
         counters
             .drops
             .add(DropReason::Blocked, packets + self.unsent);

@@ -127,7 +127,7 @@ impl TapPort {
                     self.was_long = received.len_bytes > LEAST_LONG_BYTES;
                     if !SuperFrame::is_asked_for(&received.offload) {
                         sink.push_frame(packet, &received);
-                    } else if leave_undone(&mut packet, &received.offload) {
+                    } else if self.keeps_whole && leave_undone(&mut packet, &received.offload) {
                         sink.push(packet, &received);
                     } else {
                         self.waiting = Some((packet, received, 0));

@@ -585,7 +585,7 @@ impl Outbox {
             }
             None if self.grows => Some(packet.clone()),
             None => {
-                self.copies_refused += 1;
+                self.copies_refused += packet.wire_counts().0;
                 None
             }
         }
@@ -750,7 +750,7 @@ fn run_part(
                     Effect::Decapsulate { .. } => DropReason::TooShort,
                     _ => DropReason::TooLong,
                 };
-                outbox.drops.count(reason, 1); // Invariant 2.
+                outbox.drops.count(reason, packet.wire_counts().0); // Invariant 2.
                 break;
             }
             _ => {}

@@ -61,7 +61,7 @@ impl Exchange {
                     pool.put(spare);
                 }
                 None => {
-                    refused += 1;
+                    refused += packet.wire_counts().0;
                     pool.put(packet);
                 }
             }

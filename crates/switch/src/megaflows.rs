@@ -42,22 +42,22 @@ pub struct MegaflowReport {
     pub used_at: Option<Instant>,
     /// The beginning of the packet for which it was made; empty if none is kept.
     pub sample: Vec<u8>,
-    /// The length of that packet.
+    /// The length of that packet, of all its segments if it was a frame that stands for some.
     pub sample_length: usize,
 }
 
 impl MegaflowReport {
     fn of(view: EntryView) -> MegaflowReport {
         let counters = Counters {
-            packets: view.lifetime.packets.saturating_sub(1),
-            bytes: (view.lifetime.bytes).saturating_sub(u64::from(view.first_bytes)),
+            packets: view.lifetime.packets.saturating_sub(view.first.packets),
+            bytes: view.lifetime.bytes.saturating_sub(view.first.bytes),
         };
         MegaflowReport {
             key: view.key,
             mask: view.mask,
             effects: view.effects,
             sample: view.sample,
-            sample_length: view.first_bytes as usize,
+            sample_length: view.first.bytes as usize,
             used_at: (counters.packets > 0).then_some(view.used_at),
             counters,
         }

@@ -198,7 +198,8 @@ impl Ports {
                 continue;
             }
             if port.is_vacant {
-                strays += port.sending.len() as u64;
+                let sending = port.sending.iter();
+                strays += sending.map(|packet| packet.wire_counts().0).sum::<u64>();
                 pool.put_burst(&mut port.sending);
                 continue;
             }

@@ -230,7 +230,7 @@ impl RuleDuty {
                 }
                 Some(route) => self.leaving[route.worker].push((route.place, packet)),
                 None => {
-                    self.counters.no_such_port += 1;
+                    self.counters.no_such_port += packet.wire_counts().0;
                     self.outbox.pool.put(packet);
                 }
             }

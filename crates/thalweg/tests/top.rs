@@ -20,6 +20,8 @@ rules = ["r.rules"]
 seed = 1
 [control]
 socket = "run.ctl"
+[cache.megaflow]
+max_idle_ms = 0
 [[port]]
 number = 1
 name = "in"

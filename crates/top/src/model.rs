@@ -87,6 +87,8 @@ pub(crate) struct TopModel {
     pub(crate) overlay: Overlay,
     is_ended: bool,
     is_waiting: bool,
+    /// Whether the last question was for counts.
+    was_live: bool,
     explained: Option<String>,
     next_live: Duration,
     next_talkers: Duration,
@@ -114,6 +116,7 @@ impl TopModel {
             overlay: Overlay::None,
             is_ended: false,
             is_waiting: false,
+            was_live: false,
             explained: None,
             next_live: Duration::ZERO,
             next_talkers: Duration::ZERO,
@@ -134,14 +137,16 @@ impl TopModel {
             Question::Explain(flow)
         } else if self.is_paused {
             return None;
+        } else if now >= self.next_talkers && self.lost.is_none() && self.was_live {
+            // Also where each answer takes as long as an interval.
+            Question::Talkers(self.filter.clone())
         } else if now >= self.next_live {
             self.next_live = now + self.interval;
             Question::Live
-        } else if now >= self.next_talkers && self.lost.is_none() {
-            Question::Talkers(self.filter.clone())
         } else {
             return None;
         };
+        self.was_live = question == Question::Live;
         self.is_waiting = true;
         Some(question)
     }

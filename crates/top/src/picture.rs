@@ -48,7 +48,7 @@ Rates are of the last interval. A hit rate is the part of a layer's
 lookups that found an entry; probes are masks that a lookup in the
 megaflow cache searched. `repairing` is time of workers for changes.
 
-Entries are those that a packet used in the last 10 s. Their rates begin
+Entries are those that a packet used in the last minute. Their rates begin
 at the second look. `slow path` has entries by port and mask: those of a
 single packet cost a walk through the tables, and answered nothing since.";
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::DefaultTerminal;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use crate::ask::Switchboard;
 use crate::model::{Key, TopModel};
@@ -39,13 +39,14 @@ pub(crate) fn execute(
         bail!("standard output is no terminal; print one picture with --once");
     }
     let must_end = Arc::new(AtomicBool::new(false));
-    for signal in [SIGHUP, SIGINT, SIGTERM] {
+    for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
         let flag = Arc::clone(&must_end);
         signal_hook::flag::register(signal, flag).context("cannot catch signals")?;
     }
     let mut model = TopModel::new(switch.name(), interval, filter);
     let (questions, answers) = switch.start()?;
-    let terminal = ratatui::try_init().context("cannot use the terminal")?;
+    let terminal = ratatui::try_init().inspect_err(|_| ratatui::restore());
+    let terminal = terminal.context("cannot use the terminal")?;
     let mut terminal = Borrowed(terminal);
     let forbids_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let palette = Palette {

@@ -112,6 +112,8 @@ impl UnderlayPort {
             }
             return false;
         };
+        // A whole frame comes here only while the first native tunnel is made.
+        packet.finish();
         if let Some(mac) = EthernetView::new_checked(packet.bytes())
             .ok()
             .map(|view| view.source())

@@ -97,8 +97,7 @@ impl<O: Observer> Walk<'_, O> {
     /// Sends to a port that exists, or through its patch.
     pub(super) fn deliver(&mut self, port: PortId, state: PortState) {
         if !state.forwards {
-            self.tell(Sight::PortForwardsNothing);
-            return self.drop(DropReason::PortForwardsNothing);
+            return self.drop_for_silence();
         }
         match state.peer {
             // A packet that is cut does not go through a patch, as in Open vSwitch.
@@ -114,6 +113,12 @@ impl<O: Observer> Walk<'_, O> {
     pub(super) fn drop_for_port(&mut self) {
         self.tell(Sight::NoSuchPort);
         self.drop(DropReason::NoSuchPort);
+    }
+
+    /// Drops a copy for a port that was told to forward nothing.
+    fn drop_for_silence(&mut self) {
+        self.tell(Sight::PortForwardsNothing);
+        self.drop(DropReason::PortForwardsNothing);
     }
 
     /// Sends a copy through the patch from `port` to `peer`, into the bridge of that.
@@ -179,6 +184,7 @@ impl<O: Observer> Walk<'_, O> {
                 self.tell(Sight::NotCut(port));
                 self.drop(DropReason::NoSuchPort);
             }
+            Some(state) if !state.forwards => self.drop_for_silence(),
             Some(state) if state.peer.is_some() => {
                 self.tell(Sight::NotCut(port));
                 self.drop(DropReason::NotCut);

@@ -19,6 +19,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use thalweg_config::Configuration;
+use thalweg_control::Listen;
+use thalweg_control::openflow::{ListenAddress, Remote};
 use thalweg_io::PortKind;
 use tracing::info;
 
@@ -55,18 +57,43 @@ fn needed(path: &Path, config: &Configuration) -> CapabilitySet {
     if config.openflow.is_some() || config.metrics.is_some() || config.p4.is_some() {
         set |= CapabilitySet::NET_BIND_SERVICE;
     }
-    let files = [path].into_iter();
-    let files = files.chain(
-        config
-            .rules
-            .iter()
-            .chain(&config.groups)
-            .map(PathBuf::as_path),
-    );
-    if files.chain(config.control.as_deref()).any(is_of_another) {
+    if is_of_another(path) || named_files(config).into_iter().any(is_of_another) {
         set |= CapabilitySet::DAC_OVERRIDE;
     }
     set
+}
+
+/// The files and sockets that a configuration names and that are opened, or opened again, while
+/// the switch runs.
+fn named_files(config: &Configuration) -> Vec<&Path> {
+    let mut files: Vec<&Path> = Vec::new();
+    let rules = config.rules.iter().chain(&config.groups);
+    files.extend(rules.map(PathBuf::as_path));
+    files.extend(config.control.as_deref());
+    files.extend(config.v2p.iter().map(|v2p| v2p.map.as_path()));
+    let mut keys = Vec::new();
+    if let Some(openflow) = &config.openflow {
+        let server = &openflow.server;
+        let sockets = server.listen.iter().chain(&server.snoop);
+        files.extend(sockets.filter_map(ListenAddress::path));
+        files.extend(server.controllers.iter().filter_map(
+            |controller| match &controller.address {
+                Remote::Unix(path) => Some(path.as_path()),
+                _ => None,
+            },
+        ));
+        keys.extend(&server.tls);
+    }
+    if let Some(p4) = &config.p4 {
+        if let Listen::Unix(path) = &p4.listen {
+            files.push(path);
+        }
+        keys.extend(&p4.tls);
+    }
+    for key in keys {
+        files.extend([&key.certificate, &key.key, &key.client_authorities].map(PathBuf::as_path));
+    }
+    files
 }
 
 /// Whether a file or its folder belongs to another user than the process.

@@ -24,7 +24,7 @@ use super::selection::FlowSelection;
 use crate::trace::TraceNames;
 
 /// Invariant 1.
-const RECENT: Duration = Duration::from_secs(10);
+const RECENT: Duration = Duration::from_secs(60);
 /// Entries that are shown if the command does not say.
 const LIMIT: usize = 100;
 /// Most ports and masks that are shown.

@@ -24,6 +24,14 @@ pub struct AddressError {
 pub struct ListenAddress(Listen);
 
 impl ListenAddress {
+    /// The path of its socket, if it has one.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.0 {
+            Listen::Unix(path) => Some(path),
+            _ => None,
+        }
+    }
+
     /// The address with the path of its socket, if it has one, below `folder`.
     #[must_use]
     pub fn relative_to(self, folder: &Path) -> ListenAddress {
