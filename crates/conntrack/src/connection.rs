@@ -30,7 +30,7 @@ pub(crate) struct Connection {
     /// The number of the policy of time-outs.
     pub(crate) policy: u32,
     pub(crate) progress: Progress,
-    /// What is translated, as bits of a packet of the original direction.
+    /// Which ends are translated, as bits of a packet of the original direction.
     pub(crate) translated: CtState,
     pub(crate) alg: Option<Alg>,
     /// How rewritten payloads have moved TCP's numbers; made by the first.

@@ -158,7 +158,7 @@ pub struct TcpPeerFlags(pub u8);
 impl TcpPeerFlags {
     /// The peer's SYN had the option of window scale (RFC 7323).
     pub const WINDOW_SCALE: TcpPeerFlags = TcpPeerFlags(1 << 0);
-    /// The tracker accepts what does not fit: the peer's window scale is unknown.
+    /// The tracker accepts segments that do not fit: the peer's window scale is unknown.
     pub const BE_LIBERAL: TcpPeerFlags = TcpPeerFlags(1 << 3);
 
     /// Names of the bits, lowest first.

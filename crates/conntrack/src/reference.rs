@@ -67,7 +67,7 @@ struct Announced {
 pub(crate) struct Reference {
     /// Connections in the order they were committed.
     known: Vec<Known>,
-    /// What was announced, and until when it counts.
+    /// Announced connections, and until when each announcement counts.
     announced: Vec<Announced>,
     seed: Seed,
     limit: usize,
@@ -177,7 +177,7 @@ impl Reference {
         tracked
     }
 
-    /// Forgets what is over, and announcements whose parent has ended.
+    /// Forgets connections and announcements that are over, and announcements of ended parents.
     fn forget(&mut self, now: Instant) {
         self.known.retain(|known| known.deadline > now);
         let known = &self.known;

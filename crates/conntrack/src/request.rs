@@ -23,7 +23,7 @@ pub struct TrackRequest {
     pub alg: Option<Alg>,
     /// The policy of time-outs; 0 for the default of the zone.
     pub timeout_policy: u32,
-    /// The rule that asks, remembered in what is committed; 0 for none.
+    /// The rule that asks, remembered in the committed connection; 0 for none.
     pub rule: u64,
     /// The bucket of a group that led to it, remembered in the same way; 0 for none.
     pub bucket: u64,

@@ -2,7 +2,7 @@
 
 use std::ops::{BitOr, BitOrAssign};
 
-/// What is known of a packet's connection: the bits of `ct_state`.
+/// The state of a packet's connection: the bits of `ct_state`.
 ///
 /// The values are Open vSwitch's (`CS_*` of `lib/packets.h`), which rules and tools spell.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

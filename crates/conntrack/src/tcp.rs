@@ -58,7 +58,7 @@ pub(crate) struct Segment {
     pub(crate) window_scale: Option<u8>,
 }
 
-/// What is known of a peer's window scale.
+/// A peer's window scale, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Scale {
     /// The peer announced none, or has not spoken.
@@ -242,7 +242,7 @@ impl Peers {
             fit.change_states(segment);
             Judgement::Fits(Some(fit.timeout()))
         } else if fit.is_almost_inside() {
-            // A picked up connection, a SYN before its answer, or what comes just after the
+            // A picked up connection, a SYN before its answer, or a segment just after the
             // end. The life is not extended, so that a flood of these does no harm.
             fit.advance();
             fit.end_states(segment);

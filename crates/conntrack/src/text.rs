@@ -8,10 +8,10 @@
 //!   tcp,orig=(src=10.0.0.1,dst=10.0.0.2,sport=1,dport=2),reply=(...),protoinfo=(state=TIME_WAIT)
 //! ```
 //!
-//! `parse.rs` reads what `flush-conntrack`, `ct-set-limits` and their like take.
+//! `parse.rs` reads the arguments of `flush-conntrack`, `ct-set-limits` and similar commands.
 //!
 //! 1. Texts have no line feed at their end.
-//! 2. What is zero or absent is left out, except in the verbose parts.
+//! 2. Zero and absent values are left out, except in the verbose parts.
 
 mod parse;
 #[cfg(test)]

@@ -64,7 +64,7 @@ mod manage;
 
 pub use manage::{Cursor, FlushFilter};
 
-/// The bits that say what was translated.
+/// The bits that say which ends were translated.
 const TRANSLATED: CtState = CtState(CtState::SOURCE_NAT.0 | CtState::DESTINATION_NAT.0);
 
 /// What a tracker is made with.
@@ -215,7 +215,7 @@ impl Tracker {
         }
     }
 
-    /// Tracks a packet: says what is known of its connection, commits it, and translates it.
+    /// Tracks a packet: reports the state of its connection, commits it, and translates the packet.
     ///
     /// `headers` are those of `frame`, and `random` is a number that senders cannot guess. The
     /// frame keeps its length and the places of its headers, so an announcement of FTP whose

@@ -192,7 +192,7 @@ mod tests {
         Instant::from_nanos(millis * 1_000_000)
     }
 
-    /// Advances until `now` is reached, with `budget` first, and takes out what is over.
+    /// Advances until `now` is reached, with `budget` first, and takes out slots that are over.
     fn advance(wheel: &mut Wheel, twin: &mut BTreeMap<u32, u64>, now: u64, mut budget: usize) {
         let given = budget;
         let mut steps = 0;

@@ -378,8 +378,8 @@ impl<const W: usize> Core<W> {
                 Pass::Again(tickets) => tickets[index],
             };
             index += 1;
-            // Headers and key are built in place: copying what was just written in small
-            // pieces as one large block would stall the processor.
+            // Headers and key are built in place. Copying them as one large block, just
+            // after they were written in small pieces, would stall the processor.
             let headers = &mut burst.headers[count];
             if let Err(error) = headers.read(packet.bytes()) {
                 self.statistics.count_refusal(match error {

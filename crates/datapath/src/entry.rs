@@ -221,9 +221,9 @@ pub(crate) const NO_SUBTABLE: u32 = u32::MAX;
 /// All that an entry has counted since it was made; not read when packets pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Lifetime {
-    /// What was taken from the entry's own counters.
+    /// The counts taken from the entry's own counters.
     pub(crate) taken: Counters,
-    /// What the packet for which it was made counts: one frame, or its segments.
+    /// The counts of the packet for which it was made: one frame, or its segments.
     pub(crate) first: (u32, u32),
 }
 

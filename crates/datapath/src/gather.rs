@@ -41,7 +41,7 @@ impl<const W: usize> Core<W> {
         (end < numbers).then_some(end)
     }
 
-    /// Takes what has been gathered.
+    /// Takes the gathered counts.
     pub(crate) fn take_ledger(&mut self) -> Ledger {
         let mut ledger = std::mem::take(&mut self.ledger_before);
         ledger.merge(std::mem::take(&mut self.ledger));

@@ -78,7 +78,7 @@ const DISPLACED_ENTRIES: usize = 256;
 /// Empty sub-tables that are always kept.
 const MIN_EMPTY: usize = 16;
 
-/// What is known of a packet that no search has found.
+/// A packet for which no search has found an entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     /// The number of its input port.

@@ -11,8 +11,7 @@
 //! ```
 //!
 //! Hits of an entry do not depend on the number of other entries, as long as there is room. So
-//! what is seen of one flow in 64 holds for all, and the cache fills again soon after changes
-//! end.
+//! one flow in 64 is a sample of all flows, and the cache fills again soon after changes end.
 
 /// Hits that an entry must have to pay off: an insertion takes about as long as three hits
 /// save.

@@ -78,7 +78,7 @@ pub(crate) fn is_failure(reason: DropReason) -> bool {
 pub struct UpcallEntry {
     /// The bits on which its packets agree.
     pub mask: Vec<u64>,
-    /// What is done with them.
+    /// The effects that run on these packets.
     pub effects: Vec<Effect>,
     /// Whether the upcall made it.
     pub is_new: bool,
@@ -93,7 +93,7 @@ pub(crate) struct UpcallWatch {
 }
 
 impl UpcallWatch {
-    /// Changes what is watched. Without a watch nothing waits.
+    /// Sets which upcalls are watched. Without a watch no reports wait.
     pub(crate) fn set(&mut self, watched: WatchedUpcalls) {
         if watched == WatchedUpcalls::None {
             *self = UpcallWatch::default();

@@ -130,8 +130,7 @@ impl Packet {
         packet
     }
 
-    /// Leaves the packet's own bytes only, and returns its type: of a packet that begins behind
-    /// Ethernet, what is in front of it is removed.
+    /// Removes the bytes in front that are not the packet's own, and returns the packet's type.
     pub fn strip_front(&mut self) -> u32 {
         let packet_type = self.packet_type();
         if self.is_layer3() {
@@ -180,8 +179,8 @@ impl Packet {
         }
     }
 
-    /// The length of the packet itself, with its missing bytes and without what is in front: what
-    /// is counted.
+    /// The length that is counted: the packet's own, with its missing bytes and without the bytes
+    /// in front.
     #[inline]
     pub fn own_len(&self) -> usize {
         self.original_len().saturating_sub(self.front_len())

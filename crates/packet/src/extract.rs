@@ -68,7 +68,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// What is said of a packet that was not tracked.
+    /// The connection of a packet that was not tracked.
     pub const NONE: Connection = Connection {
         label: 0,
         source: 0,

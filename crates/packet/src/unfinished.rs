@@ -2,9 +2,9 @@
 //!
 //! A host's stack often hands over a *whole frame*: up to 64 KiB of TCP or UDP payload behind one
 //! set of headers, whose checksum is not there yet. Such a packet stays whole on its way through
-//! the switch, since headers are changed once for all its segments. What is left to do stands in
-//! the packet's flags ([`Unfinished`]), and the port that sends it does it, or has its kernel do
-//! it.
+//! the switch, since headers are changed once for all its segments. The packet's flags
+//! ([`Unfinished`]) say which work is left. The port that sends the packet does this work, or has
+//! its kernel do it.
 //!
 //! ```text
 //!   | Ethernet, tags, labels | IPv4 or IPv6 | TCP or UDP | payload             |
@@ -12,7 +12,7 @@
 //!                                                        | segment | segment | |
 //! ```
 //!
-//! 1. What stands in the checksum's field means nothing: [`Packet::finish`] and
+//! 1. The value in the checksum's field means nothing: [`Packet::finish`] and
 //!    [`Packet::emit_segment`] compute it from the packet as it then is.
 //! 2. The transport header is found from the packet's end. So headers may come and go in front of
 //!    the IP header, and the IP header may change in all but its length.
@@ -46,7 +46,7 @@ const TCP_HEADER_BYTES: usize = 20;
 const TCP_FIN_PSH: u8 = 0x09;
 const TCP_CWR: u8 = 0x80;
 
-/// The bits of a packet's flags that say what is left to do.
+/// The bits of a packet's flags that say which work is left.
 pub(crate) const UNFINISHED: u64 = 1 << 2;
 const IS_IPV6: u64 = 1 << 3;
 const IS_UDP: u64 = 1 << 4;
@@ -271,7 +271,7 @@ impl Packet {
         true
     }
 
-    /// What is left to do and where the parts are, if the packet still has them.
+    /// The work that is left and where the parts are, if the packet still has them.
     fn work(&self) -> Option<(Unfinished, Parts)> {
         let work = self.unfinished()?;
         let parts = work.parts(self.bytes())?;
@@ -298,7 +298,7 @@ impl Packet {
     /// Prepares the packet for a network card that finishes it: the sum of the pseudo-header goes
     /// into the checksum's field.
     ///
-    /// Returns what is left to do, and the offsets of the transport header and of the payload.
+    /// Returns the work that is left, and the offsets of the transport header and of the payload.
     pub fn prepare_for_card(&mut self) -> Option<(Unfinished, usize, usize)> {
         let (work, parts) = self.work()?;
         let bytes = self.bytes_mut();
@@ -314,8 +314,8 @@ impl Packet {
         self.wire_counts().0 as usize
     }
 
-    /// The frames and the bytes that the packet is on a wire, without what is in front of it
-    /// ([`Packet::own_len`]).
+    /// The numbers of frames and bytes that the packet has on a wire, without the bytes in front of
+    /// it ([`Packet::own_len`]).
     #[inline]
     pub fn wire_counts(&self) -> (u64, u64) {
         match self.is_segmented() {

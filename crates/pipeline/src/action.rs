@@ -99,8 +99,8 @@ pub enum Output {
         reason: PacketInReason,
         /// Bytes that come back with the packet; empty for most.
         userdata: Box<[u8]>,
-        /// Whether the walk stops here. The controller gets the whole packet, and what is left
-        /// of the walk in a [`crate::Continuation`] that lets the packet go on.
+        /// Whether the walk stops here. The controller gets the whole packet, and the rest of
+        /// the walk in a [`crate::Continuation`] that lets the packet go on.
         pause: bool,
         /// The number of the meter that these packets pass; without it, or if there is no such
         /// meter, they pass that of all packets for controllers.

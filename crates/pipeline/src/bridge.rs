@@ -12,11 +12,11 @@
 //! ```
 //!
 //! Bridge 0 has the numbers of a pipeline without bridges. [`Flow::in_bridge`] and its likes
-//! move what was written for one switch into a bridge, and back out for who reads it.
+//! move rules, groups and so on of a single switch into a bridge, and back out for readers.
 //!
-//! A port may be one end of a patch ([`crate::PortState::peer`]). What is sent to it enters the
+//! A port may be one end of a patch ([`crate::PortState::peer`]). A packet sent to it enters the
 //! peer's bridge at once, in the same walk: without registers, metadata and stack, and with an
-//! action set of its own. What the other bridge does to the packet ends with it
+//! action set of its own. The other bridge's changes to the packet end with it
 //! (`patch_port_output` in Open vSwitch).
 //!
 //! 1. The upper half of `in_port` is the bridge that a walk is in. Actions neither read nor
@@ -41,12 +41,12 @@ use crate::pipeline::{Counters, Pipeline};
 use crate::state::PORT_BITS;
 use crate::tracking::Tracking;
 
-/// What went through one end of a patch.
+/// Counts of the packets at one end of a patch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PatchCounters {
-    /// What was sent to it, and so left its bridge.
+    /// Packets that were sent to it, and so left its bridge.
     pub sent: Counters,
-    /// What came in by it.
+    /// Packets that came in by it.
     pub received: Counters,
 }
 
@@ -225,7 +225,7 @@ impl Pipeline {
         }
     }
 
-    /// What went through one end of a patch.
+    /// Counts of the packets at one end of a patch.
     pub fn patch_counters(&self, port: PortId) -> PatchCounters {
         self.patch_counters.get(&port).copied().unwrap_or_default()
     }

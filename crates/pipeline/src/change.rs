@@ -132,7 +132,7 @@ pub enum Operation {
     DeleteMeters(Box<[MeterId]>),
     /// Adds a port, or sets its state.
     SetPort(PortId, PortState),
-    /// Removes a port, and what is set for it.
+    /// Removes a port and its settings.
     DeletePort(PortId),
     /// Sets a port's VLANs. The port need not exist yet, so that it never carries others.
     SetPortVlans(PortId, Arc<PortVlans>),
@@ -141,7 +141,7 @@ pub enum Operation {
     LimitTable(TableId, Arc<TableLimit>),
     /// Sets what the tables of a bridge do with packets that no rule matches.
     SetMisses(BridgeId, Arc<Misses>),
-    /// Sets whether `normal` forwards what is sent to addresses reserved for the link.
+    /// Sets whether `normal` forwards packets to addresses reserved for the link.
     SetForwardsBpdus(BridgeId, bool),
     /// Sets what a bridge does with fragments of IP packets.
     SetFragments(BridgeId, FragmentMode),
@@ -286,7 +286,7 @@ pub enum ChangeError {
         operation: usize,
         /// The meter's number.
         meter: u32,
-        /// What is wrong.
+        /// The fault.
         what: &'static str,
     },
     /// Groups would call each other in a circle, or nest too deep.
@@ -309,7 +309,7 @@ pub enum ChangeError {
         operation: usize,
         /// The group's number.
         group: u32,
-        /// What is wrong.
+        /// The fault.
         what: &'static str,
     },
     /// A rule's table does not exist, or its conditions are on bits that do not exist.
@@ -317,7 +317,7 @@ pub enum ChangeError {
     BadRule {
         /// Index of the operation, from 0.
         operation: usize,
-        /// What is wrong, and what to do.
+        /// The fault, and what to do.
         what: String,
     },
     /// A station that no packet can have.
@@ -325,23 +325,23 @@ pub enum ChangeError {
     BadStation {
         /// Index of the operation, from 0.
         operation: usize,
-        /// What is wrong.
+        /// The fault.
         what: &'static str,
     },
-    /// What is set for a port cannot be.
+    /// A port's settings are invalid.
     #[error("operation {operation}: {what}")]
     BadPort {
         /// Index of the operation, from 0.
         operation: usize,
-        /// What is wrong.
+        /// The fault.
         what: &'static str,
     },
-    /// A bridge's mirrors cannot be.
+    /// A bridge's mirrors are invalid.
     #[error("operation {operation}: {what}")]
     BadMirrors {
         /// Index of the operation, from 0.
         operation: usize,
-        /// What is wrong.
+        /// The fault.
         what: &'static str,
     },
     /// An action is in a place where it cannot be, or uses a field in an invalid way.
@@ -349,7 +349,7 @@ pub enum ChangeError {
     BadAction {
         /// Index of the operation, from 0.
         operation: usize,
-        /// What is wrong, and what to do.
+        /// The fault, and what to do.
         what: String,
     },
 }

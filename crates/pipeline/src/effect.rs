@@ -809,7 +809,7 @@ fn ends_tcp(packet: &Packet, headers: &Headers) -> bool {
     flags.is_some_and(|flags| flags & 0b101 != 0)
 }
 
-/// Changes the packet; returns whether there was room for what was added.
+/// Changes the packet; returns whether there was room for the added bytes.
 fn rewrite(
     effect: &Effect,
     fields: &[FieldDescriptor],

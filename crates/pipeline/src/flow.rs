@@ -85,7 +85,7 @@ pub enum GroupKind {
 /// How a select group chooses a bucket (`ovs-ofctl(8)`, "selection_method").
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Selection {
-    /// What is hashed.
+    /// How the hash is computed.
     pub method: SelectionMethod,
     /// Salts the hash: another number gives another choice with the same shares.
     pub parameter: u64,

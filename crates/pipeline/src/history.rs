@@ -50,7 +50,7 @@ impl<T> History<T> {
         self.states.push((since, state));
     }
 
-    /// Undoes what was recorded for the last version; returns whether the history is empty.
+    /// Drops the state recorded for the last version; returns whether the history is empty.
     pub(crate) fn abort(&mut self, version: Version) -> bool {
         self.states.pop_if(|(since, _)| *since == version);
         self.states.is_empty()

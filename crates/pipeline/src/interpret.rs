@@ -14,7 +14,7 @@
 //!
 //! 1. **Strong soundness.** Every packet that agrees with the key on the mask has exactly this
 //!    trace and these effects. All reads go through `State`, which resolves them to ingress
-//!    bits at the moment they happen. What is not read through it must not influence anything.
+//!    bits at the moment they happen. Nothing that bypasses `State` may influence a walk.
 //! 2. **The answer depends on key and version alone**: no clock, no chance, no packet bytes.
 //!    So a translation can be repeated from a cached key.
 //! 3. **Bounded.** A walk is bounded by [`MAX_LOOKUPS`] lookups, [`MAX_DEPTH`] nested buckets

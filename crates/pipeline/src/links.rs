@@ -63,7 +63,7 @@ pub enum MemberAlgorithm {
 /// A number chosen by a hash (`multipath`).
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct LinkChoice {
-    /// What is hashed.
+    /// The fields that are hashed.
     pub hash: FlowHash,
     /// Another one gives another choice.
     pub basis: u16,
@@ -80,7 +80,7 @@ pub struct LinkChoice {
 /// A port chosen among those that are alive (`bundle`).
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct MemberChoice {
-    /// What is hashed.
+    /// The fields that are hashed.
     pub hash: FlowHash,
     /// Another one gives another choice.
     pub basis: u16,

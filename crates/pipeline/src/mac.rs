@@ -71,7 +71,7 @@ impl MacTable {
             .record(since, change.port);
     }
 
-    /// Undoes what was recorded of a station for `version`, which must be the last.
+    /// Drops the state of a station recorded for `version`, which must be the last.
     pub(crate) fn abort(&mut self, station: Station, version: Version) {
         if let Some(history) = self.stations.get_mut(&station)
             && history.abort(version)

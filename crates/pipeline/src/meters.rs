@@ -149,7 +149,7 @@ impl RateMeter {
         kinds.any(|kind| kind != BandKind::Drop)
     }
 
-    /// What is wrong with it; `None` if it can be.
+    /// The first fault; `None` if the meter is valid.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         let number = self.id.number();
         let is_reserved = matches!(number, MeterId::SLOW_PATH | MeterId::CONTROLLER);

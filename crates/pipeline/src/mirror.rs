@@ -1,13 +1,12 @@
-//! Mirrors: copies of a bridge's packets for an observer, as Open vSwitch's database says them
-//! (`ovs-vswitchd.conf.db(5)`, "Mirror TABLE").
+//! Mirrors: copies of a bridge's packets for an observer, as Open vSwitch's database specifies
+//! them (`ovs-vswitchd.conf.db(5)`, "Mirror TABLE").
 //!
 //! A mirror selects packets by the port that they come in or leave by, and by VLAN, and sends
 //! them to a port, which then is for mirrored packets only, or to all ports of a VLAN.
 //!
-//! 1. What one mirror has had, no mirror with the same output gets again, in one walk and what
-//!    is frozen of it.
-//! 2. Nothing that comes in by an output port is forwarded, `normal` sends nothing there that
-//!    is not mirrored, and no station is learned or sought there.
+//! 1. Of mirrors with the same output, only one gets a packet, in one walk and its frozen rest.
+//! 2. Packets that come in by an output port are not forwarded, `normal` sends only mirrored
+//!    packets there, and no station is learned or sought there.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -100,7 +99,7 @@ impl Mirrors {
         self.0.iter()
     }
 
-    /// What is wrong with them, if anything is.
+    /// The first fault, if there is one.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         let has_no_vlan = |mirror: &BridgeMirror| match mirror.output {
             MirrorOutput::Vlan(vlan) => !(1..VLANS).contains(&vlan),

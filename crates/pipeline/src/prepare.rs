@@ -94,7 +94,7 @@ pub struct Delta {
     pub misses: Vec<BridgeId>,
     /// Bridges with other mirrors: every walk in them may have another answer.
     pub mirrors: Vec<BridgeId>,
-    /// Bridges that begin or end to forward what is sent to addresses reserved for the link.
+    /// Bridges that start or stop forwarding packets to addresses reserved for the link.
     pub bpdus: Vec<BridgeId>,
     /// Bridges that do something else with fragments.
     pub fragments: Vec<BridgeId>,
@@ -122,7 +122,7 @@ pub(crate) struct Prepared {
     /// Its version is filled in at publication.
     delta: Delta,
     stage: Stage,
-    /// What was done; the last slice is still open.
+    /// The slices so far; the last one is still open.
     slices: Vec<Slice>,
     /// The tables before the layout grew.
     former: Option<Generation>,
@@ -156,7 +156,7 @@ enum Stage {
     Refused,
 }
 
-/// What was done at one version.
+/// The things done at one version.
 #[derive(Debug)]
 pub(crate) struct Slice {
     version: Version,
@@ -250,7 +250,7 @@ impl Pipeline {
     /// Does the next `parts` parts of a begun change, or as many as are left.
     ///
     /// # Errors
-    /// If an operation cannot be done. What was done before it must then be undone
+    /// If an operation cannot be done. The parts done before it must then be undone
     /// ([`Pipeline::undo`]).
     ///
     /// # Panics
@@ -278,7 +278,7 @@ impl Pipeline {
         })
     }
 
-    /// Makes what was prepared the newest version. Takes one step, unless the layout grew.
+    /// Makes the prepared change the newest version. Takes one step, unless the layout grew.
     ///
     /// # Panics
     /// If no change is begun, or [`Pipeline::perform`] has not finished it.

@@ -1,8 +1,8 @@
-//! Frees what only older versions could see, in steps.
+//! Frees rules and states that only older versions could see, in steps.
 //!
-//! Every change leaves behind what it removed: dead rules, and former states of groups, ports
-//! and stations. They are listed by version when they are left ([`Leavings`]), so that
-//! reclaiming costs what is reclaimed, however many rules are alive.
+//! Every change leaves behind dead rules, and former states of groups, ports and stations. They
+//! are listed by version when they are left ([`Leavings`]). So the cost of reclaiming depends
+//! only on their number, however many rules are alive.
 //!
 //! 1. Each list is sorted by version: a change appends at its end, undoing takes from there.
 //! 2. A state listed at a version may already be gone, if the state before it was reclaimed
@@ -204,7 +204,7 @@ impl Pipeline {
         self.leavings.touched.push_back((version, touched));
     }
 
-    /// Forgets what was recorded for a version, which must be the last.
+    /// Drops the records of a version, which must be the last.
     pub(crate) fn forget_touched(&mut self, version: Version) {
         let Leavings {
             deaths, touched, ..

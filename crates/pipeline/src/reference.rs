@@ -56,7 +56,7 @@ pub struct Pass {
     pub translation: Translation,
 }
 
-/// What is known of a packet, besides its bytes and port, at its first pass.
+/// The values of a packet, besides its bytes and port, at its first pass.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Beginning {
     /// The values of the tunnel it came out of.
@@ -75,7 +75,7 @@ pub struct Beginning {
 /// A packet that waits for a pass.
 #[derive(Debug)]
 struct Waiting {
-    /// What is left of its walk; `None` if it begins in the first table.
+    /// The rest of its walk; `None` if it begins in the first table.
     continuation: Option<Arc<Continuation>>,
     connection: Connection,
     packet: Packet,
@@ -124,7 +124,7 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// Sets what is known of the packet besides its bytes.
+    /// Sets the values of the packet besides its bytes and port.
     pub fn with_beginning(self, beginning: Beginning) -> Passes<'a> {
         Passes { beginning, ..self }.with_first_known()
     }

@@ -26,7 +26,7 @@ const FIRST_FUNCTION: u16 = 0x8000;
 /// The bits of the input port that say which port of its bridge it is.
 pub(crate) const PORT_BITS: u32 = 0xffff;
 
-/// Values and provenance of all bits, and the mask of what was read.
+/// Values and provenance of all bits, and the mask of the bits read.
 #[derive(Clone, Debug)]
 pub(crate) struct State<'a> {
     layout: &'a Layout,
@@ -50,7 +50,7 @@ pub(crate) struct State<'a> {
     pub(crate) hides_bridge: bool,
 }
 
-/// The state that a clone restores afterwards: all except what was read.
+/// The state that a clone restores afterwards: all except the records of reads.
 pub(crate) struct Snapshot {
     words: Vec<u64>,
     original: Vec<u64>,

@@ -88,7 +88,7 @@ pub enum Input {
     AllPorts,
     /// What the tables of a bridge do with packets that no rule matches.
     Misses(BridgeId),
-    /// Whether a bridge forwards what is sent to addresses reserved for the link.
+    /// Whether a bridge forwards packets to addresses reserved for the link.
     Bpdus(BridgeId),
     /// What a bridge does with fragments.
     Fragments(BridgeId),
@@ -114,7 +114,7 @@ pub struct Trace {
 /// One step of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step<'a> {
-    /// What was read, and the result.
+    /// The input that was read, and the result.
     pub kind: StepKind,
     /// How many resubmits deep the step is.
     pub depth: u32,

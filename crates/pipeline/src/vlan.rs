@@ -135,8 +135,8 @@ pub enum PriorityTags {
     Always,
 }
 
-/// What is set for a port besides its state. By default, it carries all VLANs, and packets
-/// leave with the tags that they came with.
+/// A port's settings besides its state. By default, it carries all VLANs, and packets leave
+/// with the tags that they came with.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct PortVlans {
     /// The VLANs.
@@ -156,7 +156,7 @@ impl Default for VlanMode {
     }
 }
 
-/// What is set for ports that nothing is set for.
+/// The settings of ports without settings of their own.
 pub(crate) static USUAL: PortVlans = PortVlans {
     mode: VlanMode::Trunk {
         trunks: VlanSet::ALL,
@@ -166,7 +166,7 @@ pub(crate) static USUAL: PortVlans = PortVlans {
 };
 
 impl PortVlans {
-    /// What is wrong with it, if anything is.
+    /// The first fault, if there is one.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         let tag = match &self.mode {
             VlanMode::Trunk { .. } => 0,
@@ -228,14 +228,14 @@ impl PortVlans {
 }
 
 impl Pipeline {
-    /// What is set for a port besides its state, at a version.
+    /// A port's settings besides its state, at a version.
     pub fn port_vlans(&self, port: PortId, version: Version) -> &PortVlans {
         let set = self.vlans.get(&port);
         let set = set.and_then(|history| history.at(version));
         set.map_or(&USUAL, |vlans| vlans)
     }
 
-    /// Whether a bridge forwards what is sent to the addresses that are reserved for the link
+    /// Whether a bridge forwards packets to the addresses that are reserved for the link
     /// (`other_config:forward-bpdu`), at a version.
     pub fn forwards_bpdus(&self, bridge: BridgeId, version: Version) -> bool {
         let bpdus = self.bpdus.get(&bridge);

@@ -252,7 +252,7 @@ fn a_mode_holds_from_its_version_on() {
             assert_eq!(answer(&pipeline, *version), *then);
         }
     }
-    // Setting what is set is a version too, and names no bridge.
+    // Setting the current mode again makes a version too, and names no bridge.
     let again = Change::one(Operation::SetFragments(BridgeId::default(), MODES[0]));
     let delta = pipeline.apply(&again, Instant::ZERO).expect("possible");
     assert_eq!(delta.fragments, []);

@@ -90,7 +90,7 @@ fn added_headers_are_those_of_the_standards() {
             let header = [0x89, 0x4f, 0x0f, 0xc6, 1, 1, 0, 0, 0, 255];
             [&zeros[..], &header, &[0; 16], &inner[14..]].concat()
         }),
-        // What is behind Ethernet has the type that it was given.
+        // The packet behind Ethernet has the type that it was given.
         (
             "push_mpls:0x8847,decap()",
             [&zeros[..], &[0x88, 0x47, 0, 0, 1, inner[22]], &inner[14..]].concat(),

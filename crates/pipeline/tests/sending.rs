@@ -1,4 +1,4 @@
-//! Queues, cut packets, ends of passes: what a packet leaves with, and what is counted of it.
+//! Tests queues, cut packets and ends of passes: how a packet leaves, and how it is counted.
 //!
 //! The answers are those of Open vSwitch 3.1.0 (`cargo xtask ovs-trace`), apart from copies,
 //! which it spells in another way.
@@ -213,7 +213,7 @@ fn nothing_leaves_by_a_port_that_forwards_nothing() {
     }
 }
 
-/// Only what is sent by the output is cut; a packet that is shorter stays as it is.
+/// Only the packets that this output sends are cut; a shorter packet stays as it is.
 #[test]
 fn the_packet_itself_stays_whole() {
     let (outbox, _) = sent("actions=output(port=2,max_len=20),3,output(port=4,max_len=1000)");
@@ -224,7 +224,7 @@ fn the_packet_itself_stays_whole() {
     assert_eq!(lengths.collect::<Vec<_>>(), [(2, 20), (3, 42), (4, 42)]);
 }
 
-/// A pass ends with `debug_recirc`, and the next one has what is left, with the packet's queue,
+/// A pass ends with `debug_recirc`, and the next one executes the rest, with the packet's queue,
 /// registers, stack and action set.
 #[test]
 fn a_pass_ends_where_it_is_asked_to() {

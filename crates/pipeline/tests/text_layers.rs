@@ -2,7 +2,7 @@
 
 use thalweg_pipeline::text::{TextError, parse_flow};
 
-/// What is read, and what Open vSwitch 3.1 prints of it.
+/// Texts that are read, and the texts that Open vSwitch 3.1 prints for them.
 const LINES: [(&str, &str); 12] = [
     ("actions=encap(ethernet)", ""),
     (

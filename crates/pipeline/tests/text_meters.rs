@@ -1,4 +1,4 @@
-//! Tests meters as text: what is read prints as a text that reads back, and faults have names.
+//! Tests meters as text: a meter prints as a text that reads back, and faults have names.
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;

@@ -10,7 +10,7 @@ use thalweg_pipeline::{Author, Notice, Outbox, PacketInReason, Passes, Pipeline,
 
 use PacketInReason::{Action, ActionSet, Group, InvalidTtl, MissRule, NoMatch, PacketOut};
 
-/// What is told of an IPv4 packet from port 1, with how many bytes of its 34.
+/// The notices about an IPv4 packet from port 1, each with the number of bytes told.
 fn told_of(pipeline: &Pipeline, out: Option<&str>) -> Vec<(Notice, usize)> {
     let mut frame = vec![0; 34];
     frame[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);

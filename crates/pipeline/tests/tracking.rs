@@ -1,5 +1,5 @@
-//! `ct`, `ct_clear` and `resubmit(,T,ct)`: what the interpreter asks of the tracker, what it
-//! reads for that, and what goes on with the answer.
+//! Tests `ct`, `ct_clear` and `resubmit(,T,ct)`: the interpreter's requests to the tracker, the
+//! bits that it reads for them, and how packets go on with the answer.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;

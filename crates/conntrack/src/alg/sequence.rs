@@ -118,8 +118,8 @@ impl SequenceShift {
     /// Changes the sequence number, the acknowledgement, the blocks of SACK and the checksum.
     ///
     /// `tcp` begins with the segment's header; `payload_len` is the number of bytes behind it.
-    /// The segment must have passed the checks of the window: its sequence number moves what
-    /// is forgotten (invariant 4).
+    /// The segment must have passed the checks of the window: its sequence number decides which
+    /// rewritings are forgotten (invariant 4).
     ///
     /// # Errors
     /// [`ShiftError::Torn`] or [`ShiftError::Malformed`], and nothing is changed.

@@ -1,4 +1,4 @@
-//! What is read of packets, and what is refused.
+//! Tests which fields are read from packets, and which packets are refused.
 
 use std::net::Ipv4Addr;
 

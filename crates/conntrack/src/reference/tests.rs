@@ -37,7 +37,7 @@ enum Step {
         plan: Plan,
     },
     Wait(u64),
-    /// A connection announces one to its client or server: the port, and what is translated.
+    /// A connection announces one to its client or server: the port, and the translated ends.
     Announce {
         which: usize,
         is_reply: bool,
@@ -67,7 +67,7 @@ struct Shape {
     len: usize,
 }
 
-/// What is asked of the tracker: one `ct()`, and perhaps another.
+/// The requests to the tracker: one `ct()`, and perhaps another.
 #[derive(Clone, Debug)]
 struct Plan {
     first: TrackRequest,
@@ -406,7 +406,7 @@ impl Pair {
         let names = ADDRESSES[usize::from(self.is_ipv6)];
         let [source, to] = ends.map(|end| end.map(|at| address(names[at])));
         let destination = to.map(|address| Endpoint { address, port });
-        // So that the next answer begins what was announced.
+        // So that the next answer begins the announced connection.
         tuple.source.port = 1_024;
         self.seen.push(packet(&tuple.reversed()).build());
         tuple.source.port = 0;

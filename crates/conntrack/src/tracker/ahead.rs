@@ -11,8 +11,8 @@
 //! together. A lookup under a lock cannot begin before the one in front of it has ended, which
 //! is why the processor does not do this by itself.
 //!
-//! 1. Nothing here changes the table or an answer. What is prefetched may be wrong or missing:
-//!    sums are not checked, and a hash may be another connection's.
+//! 1. Nothing here changes the table or an answer. A prefetch may be wrong or missing: sums are
+//!    not checked, and a hash may be another connection's.
 //! 2. A table of fewer than [`AHEAD_FROM`] connections is in the caches anyway, so nothing is done.
 
 use thalweg_packet::Headers;

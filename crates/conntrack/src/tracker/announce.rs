@@ -13,17 +13,17 @@
 //! machine judges the numbers as each sender counts them: an acknowledgment loses the shift
 //! before it is judged ([`counted`]), a sequence number gets it when the packet leaves.
 //!
-//! 1. An announcement counts only while its control connection is in the table; when that
-//!    ends, what it announced and was not begun is forgotten.
+//! 1. An announcement counts only while its control connection is in the table. When that
+//!    ends, announced connections that have not begun are forgotten.
 //! 2. The announced connection inherits mark and label as they are at the announcement.
 //! 3. A packet whose plan fails is invalid, and its connection does not change. A packet that
 //!    begins a connection has committed it before, so the connection stays.
 //! 4. A packet takes this step once per zone: when it is translated, if its connection is, and
 //!    when it is judged otherwise. Only then do its headers fit its payload.
-//! 5. What is planned can be written: the frame has room for it.
+//! 5. A planned change can be written: the frame has room for it.
 //!
-//! A SYN announces nothing: what it carries has other numbers than its own. An ICMP error about
-//! a control connection keeps the numbers that it quotes.
+//! A SYN announces nothing: its payload has other numbers than its own. An ICMP error about a
+//! control connection keeps the numbers that it quotes.
 
 use thalweg_packet::{Instant, Packet, Rewriter, Unfinished};
 
@@ -59,7 +59,7 @@ pub(super) struct Control {
     writing: Writing,
 }
 
-/// What is written into the packet.
+/// The bytes to write into the packet.
 #[derive(PartialEq, Eq, Default)]
 pub(super) struct Writing {
     /// Its TCP header; empty if it stays.
@@ -185,7 +185,7 @@ impl Tracker {
         Ok(planned.and_then(|control| self.keep(ask, &mut found, *control)))
     }
 
-    /// Keeps what was planned, now that the packet is valid; returns what is written into it.
+    /// Keeps the planned step, now that the packet is valid; returns the bytes to write into it.
     pub(super) fn keep(
         &self,
         ask: &Ask<'_>,
@@ -284,7 +284,7 @@ fn plan(
     Ok(Some(Box::new(control)))
 }
 
-/// Plans what is written into a segment, and remembers its rewriting in `shift`.
+/// Plans the bytes to write into a segment, and remembers its rewriting in `shift`.
 fn plan_writing(
     ask: &Ask<'_>,
     segment: &Segment,

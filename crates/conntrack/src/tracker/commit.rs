@@ -11,7 +11,7 @@ use crate::table::{Reference, Shard};
 use crate::tuple::protocol;
 use crate::{Alg, CtState, TrackRequest, Tracked, TranslationKind, Tuple, nat};
 
-/// Steps of collecting what is over, in each shard that is asked to make room.
+/// Steps of collecting connections that are over, in each shard that is asked to make room.
 const ROOM_STEPS: usize = 64;
 
 /// Why a connection did not enter the table.
@@ -285,7 +285,7 @@ fn refusal(ask: &Ask<'_>, tuple: &Tuple) -> Option<Event> {
     }
 }
 
-/// What is translated, and the reply tuple if there is only one.
+/// Which ends are translated, and the reply tuple if there is only one.
 fn plan(
     request: &TrackRequest,
     tuple: &Tuple,

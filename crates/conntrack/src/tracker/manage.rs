@@ -178,7 +178,7 @@ impl Tracker {
         count
     }
 
-    /// Takes what is over out of one shard, until `now` is reached or the steps are spent.
+    /// Takes connections that are over out of a shard, until `now` is reached or no steps are left.
     fn collect(&self, number: usize, now: Instant, steps: &mut usize) -> Vec<Removed> {
         let mut shard = self.lock(number);
         let mut removed = Vec::new();

@@ -173,7 +173,7 @@ impl<'a> Recollection<'a> {
         }
     }
 
-    /// What was known of the walk's lookups.
+    /// Which of the walk's lookups were known.
     pub(crate) fn into_known(self) -> Known {
         self.known.into_inner()
     }

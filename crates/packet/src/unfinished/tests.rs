@@ -223,7 +223,7 @@ proptest! {
         whole.finish();
         prop_assert!(is_checksum_right(&shape, whole.bytes(), transport));
         prop_assert_eq!(whole.wire_counts(), (1, whole.len() as u64));
-        // What is cut off has been finished before.
+        // A packet is finished before it is cut.
         copy.truncate(header);
         prop_assert_eq!(copy.bytes(), &whole.bytes()[..header]);
         prop_assert!(!copy.is_unfinished());

@@ -117,7 +117,7 @@ impl Owner {
 pub(crate) const BESIDE_CONJUNCTION: &str =
     "`conjunction` actions may be used along with `note` but not any other kind of action";
 
-/// What is wrong with a clause's number or with the number of clauses, as Open vSwitch says it.
+/// The fault of a clause's number or of the number of clauses, as Open vSwitch words it.
 pub(crate) fn conjunction_fault(clause: u8, clauses: u8) -> Option<&'static str> {
     match (clause, clauses) {
         (_, ..2) => Some("conjunction must have at least 2 clauses"),

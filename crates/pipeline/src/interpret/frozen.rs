@@ -1,11 +1,11 @@
-//! Frozen walks: what is left of a walk when it stops before its end.
+//! Frozen walks: the rest of a walk that stops before its end.
 //!
 //! A walk stops for another pass of the packet, or because an action pauses it for a
-//! controller. What is left is the rest of the list that stopped, and behind it the rests of
-//! the lists that wait for it, innermost first. Each keeps its table and its author, which
-//! packets for controllers tell.
+//! controller. Its rest is that of the list that stopped, and behind it the rests of the lists
+//! that wait for it, innermost first. Each keeps its table and its author, which packets for
+//! controllers tell.
 //!
-//! 1. A frozen walk holds constants only: what it took from the packet is in the mask.
+//! 1. A frozen walk holds constants only: bits that it took from the packet are in the mask.
 //! 2. Resumed at the same version with the same packet and registers, it does what the walk
 //!    would have done without stopping, except that bounds count from the start again.
 
@@ -67,7 +67,7 @@ pub struct FrozenList {
 /// A frozen walk, which continues after another parse or when a controller says so.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Continuation {
-    /// What is left of the lists, in the order of execution.
+    /// The rests of the lists, in the order of execution.
     pub lists: Box<[FrozenList]>,
     /// The action set.
     pub action_set: Actions,

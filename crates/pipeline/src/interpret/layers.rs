@@ -49,8 +49,7 @@ impl<O: Observer> Walk<'_, O> {
             .write(f::PACKET_TYPE, packet_type.into(), u32::MAX.into());
     }
 
-    /// Writes the type of what is behind Ethernet and the tags; of a packet without Ethernet it is
-    /// the packet's.
+    /// Writes the EtherType behind the tags; in a packet without Ethernet, also the packet's type.
     pub(super) fn write_ether_type(&mut self, ether_type: u16) {
         self.state
             .write(f::ETH_TYPE, u128::from(ether_type), 0xffff);
@@ -187,7 +186,7 @@ impl<O: Observer> Walk<'_, O> {
         }
     }
 
-    /// Takes the outermost header off; another parse finds what is behind it.
+    /// Takes the outermost header off; another parse finds the next one.
     fn uncover(&mut self, packet_type: u32) -> Next {
         self.set_packet_type(packet_type);
         self.emit(Effect::Decapsulate { packet_type });

@@ -10,14 +10,14 @@
 //! ```
 //!
 //! 1. Both branches begin with the same packet and fields, except for the bit. Nothing of either
-//!    is left afterwards, save what was read: the mask covers both.
+//!    is left afterwards, save the bits read: the mask covers both.
 //! 2. A branch that sends nothing counts a drop of its own.
 //!
 //! As in Open vSwitch (`xlate_check_pkt_larger`), a branch is the rest of the list that checks,
 //! and then the action set; lists that resubmitted to it go on with the packet as it was before
 //! the check. They do not if the branch of longer packets exits or waits for another pass. Both
 //! branches count for the rules that they meet. The second begins with the stack and the action
-//! set that the first leaves behind: of one that is executed, what was written meanwhile.
+//! set that the first leaves behind. An executed set leaves only writes made meanwhile.
 
 use super::lists::List;
 use super::meters::place_of_drops;

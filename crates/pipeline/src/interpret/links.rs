@@ -1,4 +1,4 @@
-//! `multipath` and `bundle`: what is hashed, and which link a hash chooses.
+//! `multipath` and `bundle`: hashes a flow, and chooses a link by the hash.
 //!
 //! The algorithms are Open vSwitch's (`multipath.c`, `bundle.c`), the hash is ours. A link has
 //! the highest weight of `n` with probability 1/n, and a weight depends on flow and link only:

@@ -49,7 +49,7 @@ impl<O: Observer> Walk<'_, O> {
         self.execute_until(self.callers.len(), Some(List::new(actions, table)))
     }
 
-    /// Executes what is left of a list, and all that its resubmits and its goto lead to.
+    /// Executes the rest of a list, and all that its resubmits and its goto lead to.
     pub(super) fn execute_rest_of(&mut self, list: List) -> Next {
         self.execute_until(self.callers.len(), Some(list))
     }

@@ -101,7 +101,7 @@ fn is_slow(effect: &Effect) -> bool {
     }
 }
 
-/// Whether an effect writes to the packet or to what is beside it.
+/// Whether an effect writes to the packet or to values that go with it.
 fn is_rewrite(effect: &Effect) -> bool {
     matches!(
         effect,

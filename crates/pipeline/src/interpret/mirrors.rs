@@ -1,8 +1,8 @@
 //! Copies of packets for mirrors (`mirror_packet` in Open vSwitch).
 //!
 //! A packet is mirrored when it comes in, before the actions of its first rule, and whenever it
-//! leaves by a port, as it is then. It does not come in by a patch or leave by one. What goes
-//! to a mirror leaves by ports as well, so other mirrors may select it.
+//! leaves by a port, as it is then. It does not come in by a patch or leave by one. Copies for
+//! a mirror leave by ports as well, so other mirrors may select them.
 //!
 //! 1. A bit of [`Walk::mirrored`] stays set for the rest of the walk in the bridge, however it
 //!    branches, as in Open vSwitch.

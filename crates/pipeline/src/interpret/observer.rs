@@ -107,7 +107,7 @@ pub enum Sight<'a> {
         table: TableId,
         /// The zone in which it was tracked.
         zone: u16,
-        /// The index of what is left of its walk, among the translation's.
+        /// The index of its walk's rest among the translation's continuations.
         continuation: usize,
     },
     /// Behind a tracker, the packet has no connection for this walk.

@@ -1,4 +1,4 @@
-//! The choice of a bucket in a select group: what is hashed, and how a bucket is drawn.
+//! Chooses a bucket of a select group: hashes a flow, and draws a bucket by weight.
 //!
 //! By default the two ends of a connection are hashed, the smaller first, so that both
 //! directions have one hash:

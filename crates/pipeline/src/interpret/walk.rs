@@ -140,7 +140,7 @@ pub(super) struct Walk<'a, O = Unobserved> {
     pub(super) has_connection: bool,
     /// Whether the next lookup sees the tuple of the connection's first packet.
     pub(super) shows_tuple: bool,
-    /// What is left of lists after a freeze, innermost first.
+    /// The rests of lists after a freeze, innermost first.
     pub(super) frozen: Vec<FrozenList>,
     /// A rule and the bit that tells whether there was room for it, while the walk freezes for
     /// that.

@@ -119,7 +119,7 @@ fn the_largest_group_loses_a_rule() {
     let delta = pipeline.apply(&Change::one(limit(3, true, &[])), at(0));
     assert_eq!(delta.expect("it can be limited").evicted.len(), 1);
     assert_eq!(ports(&pipeline), [1, 1, 9]);
-    // What has no timeout stays, beyond the limit.
+    // A rule without a timeout stays, beyond the limit.
     let change = Change::one(limit(0, true, &[]));
     pipeline.apply(&change, at(0)).expect("it can be limited");
     assert_eq!(ports(&pipeline), [9]);

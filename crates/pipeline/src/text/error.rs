@@ -35,7 +35,7 @@ pub enum TextError {
     Syntax {
         /// Where.
         place: Place,
-        /// What is wrong, and what to write.
+        /// The fault, and what to write.
         what: Box<str>,
     },
     /// An unknown field, action, keyword or port.
@@ -83,7 +83,7 @@ pub enum TextError {
     Unsupported {
         /// Where.
         place: Place,
-        /// What is missing: a field, an action, or an option.
+        /// The missing field, action or option.
         name: Box<str>,
         /// Number of lines that use it; this is the first.
         lines: usize,

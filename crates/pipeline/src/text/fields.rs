@@ -8,8 +8,8 @@
 //! They are found by binary search in a table that is sorted at the first use, by length and
 //! then by bytes, so that most comparisons look at one number.
 //!
-//! Open vSwitch names without a field here are listed too ([`is_missing`]). So a rule that
-//! uses one is told what is missing, rather than that the name is misspelt.
+//! Open vSwitch names without a field here are listed too ([`is_missing`]). So the error for a
+//! rule that uses one calls it unsupported, not misspelt.
 
 use std::sync::LazyLock;
 

@@ -1,7 +1,7 @@
 //! Prerequisites: what a rule's match implies about the headers of its packets.
 //!
 //! A port or an address exists only in packets of some kinds, so a rule that names one must
-//! match on such packets. A [`Shape`] holds what is known about the packets: first from the
+//! match on such packets. A [`Shape`] holds the known headers of the packets: first from the
 //! match, then from each action, because `push_mpls` hides the headers behind it. This follows
 //! Open vSwitch's `mf_are_prereqs_ok` and the checks of `ofpacts_check`, with one difference.
 //! They let a match name a field without its prerequisite and ignore the condition, which is
@@ -100,7 +100,7 @@ pub(super) const PROTOCOL_SCTP: u8 = 132;
 const ND_SOLICITATION: u8 = 135;
 const ND_ADVERTISEMENT: u8 = 136;
 
-/// What is known about the headers of a rule's packets; zero if unknown.
+/// The known headers of a rule's packets; zero if unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Shape {
     pub(super) ether_type: u16,
@@ -192,7 +192,7 @@ impl Shape {
             }
             Action::PopMpls(ether_type) => self.ether_type = *ether_type,
             Action::Encap(encap) => self.encap(encap),
-            // What is behind another header than Ethernet is not known.
+            // Behind a header other than Ethernet, nothing is known.
             Action::Decap(_) if self.is_layer3 => *self = Shape::default(),
             Action::Decap(_) => self.is_layer3 = true,
             Action::SetField(writes) => {

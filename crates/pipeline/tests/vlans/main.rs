@@ -235,7 +235,7 @@ fn stations_are_learned_in_the_vlan_of_their_port() {
     assert_eq!(learned(&pipeline, 7, &[]), 12);
     assert_eq!(learned(&pipeline, 7, &[Tag::new(0x8100, 11, 0)]), 11);
     assert_eq!(learned(&pipeline, 9, &[Tag::new(0x88a8, 11, 0)]), 10);
-    // What is known in a VLAN is sent to in that VLAN only.
+    // A station known in a VLAN is sent to in that VLAN only.
     let station = Station {
         bridge: BridgeId(0),
         vlan: 10,
@@ -334,7 +334,7 @@ fn what_is_set_goes_with_the_port_and_bad_settings_are_refused() {
         pipeline.port_vlans(PortId(2), version),
         &PortVlans::default()
     );
-    // A change that is undone leaves what was set.
+    // A change that is undone leaves the settings as they were.
     let operations = vec![
         set(access(9)),
         Operation::SetForwardsBpdus(BridgeId(0), true),
@@ -359,7 +359,7 @@ fn parse_flow(text: &str) -> thalweg_pipeline::Flow {
     }
 }
 
-/// A pop that lets a third tag appear, then a patch: the other bridge matches what is there.
+/// A pop that lets a third tag appear, then a patch: the other bridge matches the type behind.
 #[test]
 fn a_patch_behind_a_pop_leads_to_another_parse() {
     let mut pipeline = Pipeline::new(Config {

@@ -39,9 +39,9 @@ struct Frame {
     own: Tag,
     /// Whether a tag says the VLAN, or only the port.
     has_own: bool,
-    /// What is below.
+    /// The tags below.
     below: Tags,
-    /// Whether ports look at what is below.
+    /// Whether ports look at the tags below.
     shows_below: bool,
     received: Tags,
 }

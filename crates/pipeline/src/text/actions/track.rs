@@ -179,7 +179,7 @@ fn port_range(text: &str) -> Option<(u16, u16)> {
     (first > 0 && first <= last).then_some((first, last))
 }
 
-/// Reads an address at the beginning; returns what is behind it.
+/// Reads an address at the beginning; returns it and the rest of the text.
 fn address(text: &str) -> Option<(Ipv6Addr, &str)> {
     if let Some(inside) = text.strip_prefix('[') {
         let (address, rest) = inside.split_once(']')?;

@@ -37,7 +37,7 @@ impl fmt::Display for Subfield {
 
 /// Prints a list of actions as a packet that meets them has it, `drop` if it is empty.
 ///
-/// `packet` says what is known of the packet: a port is `tcp_dst` in a packet of TCP.
+/// `packet` is a match that the packet meets: a port is `tcp_dst` in a packet of TCP.
 pub fn print_actions(actions: &[Action], packet: &Match, ports: PortSpelling<'_>) -> String {
     let context = Context {
         is_met: true,

@@ -69,7 +69,7 @@ pub(super) fn learning(out: Out<'_, '_>, asked: &Learning, context: Context<'_>)
     out.write_str(")")
 }
 
-/// Writes a part; `learned` is what is known of the packets of the learned rule.
+/// Writes a part; `learned` describes the packets of the learned rule.
 fn condition_or_action(
     out: Out<'_, '_>,
     part: (&LearnedBits, &LearnTarget),
