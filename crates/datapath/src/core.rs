@@ -28,12 +28,12 @@ use thalweg_packet::{
 };
 use thalweg_pipeline::{Counters, Effect, Outbox, Pipeline, Walker};
 
-use crate::by_hand::HandFlows;
 use crate::config::{Config, MegaflowClassifier, Mode};
 use crate::continuation::Continuations;
 use crate::dependency::{Dependencies, Index};
 use crate::entry::{Credit, Entries, EntryId, Program};
 use crate::gate::Gate;
+use crate::hand_flow::HandFlows;
 use crate::history::Histories;
 use crate::intern::{Interner, Shared};
 use crate::ledger::{Ledger, Tally};

@@ -6,12 +6,12 @@ use thalweg_classifier::Version;
 use thalweg_packet::{Instant, MAX_WORDS, Packet};
 use thalweg_pipeline::{Counters, Delta, Outbox, Pipeline, RuleId};
 
-use crate::by_hand::HandFlows;
 use crate::config::{Config, ConfigError, MEGAFLOWS_MAX, Mode};
 use crate::core::Core;
 use crate::dependency::{Findings, Index, TraversalView};
 use crate::entry::{Credit, EntryId};
 use crate::gate::Gate;
+use crate::hand_flow::HandFlows;
 use crate::history::LastRepair;
 use crate::ledger::Ledger;
 use crate::maintain::{Following, Maintainer, Published, Requests, Slice, Walks};

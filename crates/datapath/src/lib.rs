@@ -28,6 +28,7 @@ mod dependency;
 mod entry;
 mod gate;
 mod gather;
+mod hand_flow;
 mod history;
 mod intern;
 mod ledger;
@@ -45,7 +46,6 @@ mod training;
 mod upcall;
 mod watch;
 
-pub use by_hand::{HandFlow, HandFlows};
 pub use config::{
     Config, ConfigError, MEGAFLOWS_MAX, MegaflowClassifier, MegaflowConfig, MicroflowConfig, Mode,
     UnknownMegaflowClassifier, UnknownMode,
@@ -54,6 +54,7 @@ pub use datapath::{Datapath, EntryView, Progress};
 pub use dependency::{Findings, Index, TraversalView};
 pub use entry::EntryId;
 pub use gate::Gate;
+pub use hand_flow::{HandFlow, HandFlows};
 pub use history::LastRepair;
 pub use ledger::{Counts, Ledger};
 pub use maintain::{
