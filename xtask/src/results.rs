@@ -67,7 +67,7 @@ pub(crate) struct Difference {
     pub(crate) path: String,
     /// The first line that differs, from 1.
     pub(crate) line: usize,
-    /// What is wrong with it.
+    /// The fault in it.
     pub(crate) what: String,
 }
 

@@ -42,7 +42,7 @@ const TRACKER_MODEL_TESTS: [&str; 4] = ["-p", "thalweg-conntrack", "--lib", "tes
 const COMPARISON: &str = "comparison with Open vSwitch";
 const CONTROLLERS: &str = "controllers";
 const OWN_TESTS: &str = "Open vSwitch's own tests";
-/// What is run with programs of others.
+/// Phases that run programs of others.
 const PEERS: [&str; 3] = [COMPARISON, CONTROLLERS, OWN_TESTS];
 /// Seconds for each fuzz target.
 const FUZZ_SECONDS: u64 = 5;
@@ -148,7 +148,7 @@ pub fn run(workspace: &Workspace, extent: Extent) -> anyhow::Result<bool> {
     Ok(is_success)
 }
 
-/// Runs what needs programs of others, and beside it, what does not.
+/// Runs the phases that need programs of others, and the other phases beside them.
 fn run_with_peers(
     workspace: &Workspace,
     phases: &mut Phases,

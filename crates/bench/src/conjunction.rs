@@ -77,7 +77,7 @@ pub struct Arguments {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Sizes([usize; 3]);
 
-/// How the rules say what is allowed.
+/// How the rules say which packets are allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Form {
     /// By conjunctive matches.

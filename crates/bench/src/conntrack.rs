@@ -72,7 +72,7 @@ pub struct Arguments {
     peer: Option<PathBuf>,
 }
 
-/// What is tracked.
+/// The tracked connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Tracking {
     /// Nothing: the baseline.
@@ -83,7 +83,7 @@ enum Tracking {
     Nat,
 }
 
-/// What does the tracking.
+/// The part that tracks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
     Switch,
@@ -93,7 +93,7 @@ enum Place {
 /// One figure.
 #[derive(Serialize, Deserialize, Debug)]
 struct Row {
-    /// What was measured.
+    /// The measured quantity.
     what: String,
     /// `switch`, `tracker`, or the peer.
     place: String,
@@ -115,7 +115,7 @@ struct Report {
     rows: Vec<Row>,
 }
 
-/// What was measured, and its unit.
+/// A measured quantity, and its unit.
 type About = (&'static str, &'static str);
 
 const PACKET: About = ("packet of an established connection", "ns");

@@ -2,7 +2,7 @@
 //!
 //! It generates rules like those of access lists, firewalls or IP chains, and writes them as
 //! text. Each sample does what `thalweg run` does at its start. It reads the text, inserts the
-//! rules into an empty pipeline as one change, drops what was read, and returns the freed
+//! rules into an empty pipeline as one change, drops the parsed rules, and returns the freed
 //! memory to the system. The time to load is the thread's processor time for all of this.
 //! Memory is given in two ways. One is the size of the rules according to the pipeline. The
 //! other is the growth of a process at the end of its first sample, without the text. Free

@@ -5,11 +5,11 @@
 //!                                    or -> Open vSwitch: a private daemon, without traffic
 //! ```
 //!
-//! One client drives both switches with the same bytes, in turns, so that what else the machine
-//! does meets both. Times are by the wall clock, from the first byte of the requests to the
+//! One client drives both switches with the same bytes, in turns, so that other load of the
+//! machine meets both. Times are by the wall clock, from the first byte of the requests to the
 //! reply that ends them:
 //!
-//! | row | what is timed |
+//! | row | timed |
 //! | --- | --- |
 //! | singly | flow-mods in a row, with one barrier at the end |
 //! | in bundles | bundles of 1,000, each committed before the next begins |
@@ -126,7 +126,7 @@ impl Arguments {
 /// One figure of one switch.
 #[derive(Serialize, Debug)]
 struct Row {
-    /// What was measured.
+    /// The measured quantity.
     what: String,
     unit: &'static str,
     /// Rules that the client added.

@@ -7,7 +7,7 @@
 //! Both switches are processes of their own with a database of their own, have dummy ports and
 //! no traffic, and get the same transactions, in turns. A sample is a new switch:
 //!
-//! | row | what is told |
+//! | row | figure |
 //! | --- | --- |
 //! | added | from the transaction until `cur_cfg`, which tells that all ports are there |
 //! | memory | growth of the process, for each port, when it has written statistics |
@@ -66,7 +66,7 @@ fn start(switch: MeasuredSwitch) -> Result<PrivateSwitch> {
     })
 }
 
-/// What is measured, with its unit.
+/// The measured quantities, with their units.
 const FIGURES: [(&str, &str); 6] = [
     ("added", "s"),
     ("added, processor time", "s"),

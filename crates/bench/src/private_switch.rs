@@ -53,7 +53,7 @@ impl MeasuredSwitch {
     }
 }
 
-/// The program of a switch, and what comes before its arguments.
+/// The program of a switch, and the words before its arguments.
 #[derive(Clone, Debug)]
 pub(crate) struct SwitchProgram {
     path: PathBuf,

@@ -18,8 +18,7 @@ impl Display for BadInput {
 
 impl std::error::Error for BadInput {}
 
-/// An error that ends the program with status 2. `message` says what is wrong and how to
-/// correct it.
+/// An error that ends the program with status 2. `message` names the fault and how to correct it.
 pub fn bad_input(message: impl Display) -> anyhow::Error {
     anyhow::Error::new(BadInput(message.to_string()))
 }

@@ -2,9 +2,9 @@
 //!
 //! Such a command has nothing to wind up: complete files have their names, and incomplete
 //! files are useless. A dedicated thread waits for the signal and removes unfinished files
-//! (`output.rs`). It prints what is kept and how to continue, and ends the process by that
-//! same signal, so a shell loop or scheduler sees what happened. It acts at once, whatever the
-//! command is doing.
+//! (`output.rs`). It prints which results are kept and how to continue. It ends the process by
+//! that same signal, so a shell loop or scheduler sees what happened. It acts at once, whatever
+//! the command is doing.
 //!
 //! `thalweg run` and `thalweg p4 keep` handle signals themselves (`signals.rs`).
 
@@ -39,7 +39,7 @@ pub fn catch() -> Result<()> {
     Ok(())
 }
 
-/// Sets the message for an interruption: what is kept, and how to continue.
+/// Sets the message for an interruption: which results are kept, and how to continue.
 pub fn say_at_end(words: impl Fn() -> String + Send + 'static) {
     let mut last = LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner);
     *last = Some(Box::new(words));

@@ -171,7 +171,7 @@ impl LookupsReport {
 }
 
 impl IndexReport {
-    /// What was chosen or trained.
+    /// Reports an index that was chosen or trained.
     pub fn new(choice: &AutoStatistics) -> IndexReport {
         let figures = &choice.figures;
         IndexReport {

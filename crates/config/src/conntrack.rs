@@ -73,7 +73,7 @@ pub(crate) const TIMEOUT_KEYS: [&str; Timeout::ALL.len()] = [
 ];
 
 impl TimeoutsSection {
-    /// What is said of each state, in the order of [`Timeout::ALL`].
+    /// The setting of each state, in the order of [`Timeout::ALL`].
     fn said(&self) -> [&Option<Spanned<Number>>; Timeout::ALL.len()] {
         [
             &self.tcp_syn_sent_s,

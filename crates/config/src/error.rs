@@ -24,7 +24,7 @@ pub enum ConfigError {
         line: usize,
         /// The column in characters, from 1.
         column: usize,
-        /// What is wrong, and how to correct it.
+        /// The fault, and how to correct it.
         what: String,
     },
 }

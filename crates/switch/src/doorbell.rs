@@ -9,8 +9,8 @@
 //!   others: leave something; fence; if "asleep" { say "awake"; ring }
 //! ```
 //!
-//! 1. Either the worker sees what was left when it looks once more, or the other thread sees
-//!    that the worker is asleep: both fences are in one order, so no wake-up is lost.
+//! 1. Either the worker sees the work when it looks once more, or the other thread sees that the
+//!    worker is asleep: both fences are in one order, so no wake-up is lost.
 //! 2. Descriptors are level-triggered: a port that still has packets ends the next sleep at
 //!    once.
 

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! 1. Of two lessons about one rule, the later counts.
-//! 2. Rules that wait are bounded by [`MAX_TAUGHT`]. What does not fit, and what the pipeline
-//!    refuses, is counted; the next packet teaches it again.
+//! 2. Rules that wait are bounded by [`MAX_TAUGHT`]. Rules that do not fit, or that the pipeline
+//!    refuses, are counted; the next packet teaches them again.
 //! 3. Rules that end with their learners may be the last learners of others. One change ends them
 //!    all, found by one look at all rules, so that a chain of them costs no more than its rules.
 

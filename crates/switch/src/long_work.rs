@@ -143,7 +143,7 @@ impl LongWorker {
 }
 
 impl Drop for LongWorker {
-    /// Waits for the thread, so that none takes time from what comes next.
+    /// Waits for the thread, so that it takes no time from later work.
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
             // Its outcome is not needed, and a panic in it no longer matters.

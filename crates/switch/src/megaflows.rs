@@ -33,10 +33,10 @@ pub struct MegaflowReport {
     pub key: Vec<u64>,
     /// The bits on which its packets agree.
     pub mask: Vec<u64>,
-    /// What is done with its packets.
+    /// The effects on its packets.
     pub effects: Vec<Effect>,
-    /// What its packets have counted since it was made, without those for which it was made:
-    /// as Open vSwitch counts, whose flow comes after its first packet.
+    /// Counts of its packets since it was made, without the packets for which it was made: as in
+    /// Open vSwitch, whose flow comes after its first packet.
     pub counters: Counters,
     /// The last of these packets; `None` if there was none.
     pub used_at: Option<Instant>,

@@ -4,8 +4,8 @@
 //! outstanding at a time, so their channels need little room. A change has two answers: one
 //! when the worker has moved to the new version, and one when its caches are repaired. The
 //! next report waits for the second, and so does the change after the next. News are sent
-//! unasked. Their channel is bounded; the worker counts what does not fit, and sends it again
-//! later.
+//! unasked. Their channel is bounded; the worker counts news that do not fit, and sends them
+//! again later.
 
 use std::sync::Arc;
 use std::time::Duration;

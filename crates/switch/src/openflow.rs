@@ -75,8 +75,8 @@ impl Switch {
     /// in [`Switch::poll`]. A switch without bridges is bridge 0.
     ///
     /// From then on, packets for controllers and reports of ended rules go to the planes of
-    /// their bridges. A second call for a bridge ends its first plane; meters and what is
-    /// known of tables and groups stay.
+    /// their bridges. A second call for a bridge ends its first plane; meters, and the state of
+    /// tables and groups, stay.
     pub fn open_flow(&mut self, bridge: BridgeId, identity: OpenFlowIdentity) -> OpenFlowPlane {
         let (desk, plane) = plane::connect(self, bridge, identity);
         let numbers = desk.numbers;

@@ -1,8 +1,8 @@
 //! Ends the connections that a rule or a group's bucket has committed, once that is gone.
 //!
-//! Off unless the configuration asks for it ([`crate::TrackingConfig`]). Then what the tracker is
-//! asked names the rule that asks and the bucket that led to it, and each connection remembers
-//! those that committed it.
+//! Off unless the configuration asks for it ([`crate::TrackingConfig`]). If it is on, a request
+//! to the tracker names the rule that asks and the bucket that led to it. Each connection
+//! remembers those that committed it.
 //!
 //! 1. A rule or a bucket is gone when no worker answers packets by it any more. So no connection of
 //!    it comes after the walk over the table has begun.
@@ -46,7 +46,7 @@ impl Orphans {
         }
     }
 
-    /// Whether connections of what is gone may be there.
+    /// Whether no connections of removed rules or buckets are left to end.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.under_way.is_none()
     }

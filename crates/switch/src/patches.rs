@@ -112,7 +112,7 @@ impl Switch {
         totals.ports.extend(ends);
     }
 
-    /// Where what is sent to a port continues its walk; `None` for a port with a device.
+    /// Where packets sent to a port continue their walk; `None` for a port with a device.
     pub(crate) fn way_through(&self, port: PortId) -> Option<PortId> {
         if !self.patches.contains(port) {
             return None;
@@ -122,7 +122,7 @@ impl Switch {
         Some(peer.filter(passes).unwrap_or(nowhere(port)))
     }
 
-    /// Has the other end of a patch follow what was set of `port`.
+    /// Has the other end of a patch follow the settings of `port`.
     pub(crate) fn follow_peer_of(&mut self, port: PortId) {
         if let Some(peer) = self.patches.peer(port) {
             self.follow_port(peer);

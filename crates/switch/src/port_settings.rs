@@ -1,4 +1,4 @@
-//! What was set of ports: what they are called, and what they are kept from.
+//! Settings of ports: their names and addresses, and OpenFlow's configuration bits.
 //!
 //! 1. A setting stays when its port leaves, and holds for the next one with its number, until
 //!    it is forgotten ([`Switch::forget_port`]).
@@ -21,11 +21,11 @@ pub struct PortIdentity {
     pub name: String,
     /// Its Ethernet address; if there is none, one is made of the datapath and the number.
     pub address: Option<[u8; 6]>,
-    /// What is behind it.
+    /// The kind of device behind it.
     pub device: PortDevice,
 }
 
-/// What is behind a port, for what OpenFlow tells of it.
+/// The kind of device behind a port; OpenFlow's answers depend on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PortDevice {
     /// Something that counts what it drops, and has no queues that OpenFlow knows of.
@@ -103,13 +103,13 @@ impl PortSettings {
         self.identities.get(&number)
     }
 
-    /// What is behind a port.
+    /// The kind of device behind a port.
     pub(crate) fn device(&self, number: PortId) -> PortDevice {
         let identity = self.identity(number);
         identity.map_or(PortDevice::default(), |identity| identity.device)
     }
 
-    /// Forgets what was set of a port that has left.
+    /// Forgets the settings of a port that has left.
     pub(crate) fn forget(&mut self, number: PortId) {
         self.blocks.remove(&number);
         self.configs.remove(&number);
@@ -152,8 +152,8 @@ impl Switch {
         self.meet_workers();
     }
 
-    /// Forgets what was set of a port that has left, and what it counted: the next one with its
-    /// number is a new port. Does nothing for a port that is there.
+    /// Forgets the settings and counters of a port that has left: the next one with its number
+    /// is a new port. Does nothing for a port that is there.
     pub fn forget_port(&mut self, port: PortId) {
         if !self.has_port(port) {
             self.settings.forget(port);
@@ -162,7 +162,7 @@ impl Switch {
         }
     }
 
-    /// Has the pipeline know of a port what is set of it and what its link is.
+    /// Tells the pipeline of a port's settings and of the state of its link.
     pub(crate) fn follow_port(&mut self, port: PortId) {
         let pipeline = self.pipeline();
         let known = pipeline.port(port, pipeline.version());

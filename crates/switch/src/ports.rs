@@ -1,4 +1,4 @@
-//! Ports as the workers see them: which worker owns which, and what is being sent.
+//! Ports as the workers see them: the worker that owns each, and packets on their way out.
 //!
 //! Ports come and go while the switch runs (`plugging.rs`). A place at a worker stays when its
 //! port has left, since packets in flight from other workers name places.

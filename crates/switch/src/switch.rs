@@ -18,7 +18,7 @@
 //! 2. Every burst is answered at one version, on one worker.
 //! 3. [`Switch::totals`] is exact: every packet that a port has received is counted where it
 //!    went.
-//! 4. Queues between threads are bounded, and what does not fit is counted.
+//! 4. Queues between threads are bounded, and packets that do not fit are counted.
 //! 5. Workers repair their caches in slices between bursts, after the change is acknowledged;
 //!    the next change waits for that.
 
@@ -194,7 +194,7 @@ pub struct Switch {
     pub(crate) answers: Receiver<Answer>,
     pub(crate) news: Receiver<News>,
     pub(crate) upkeep: Upkeep,
-    /// What was asked to be flushed from the tracker and was not told yet.
+    /// Flushes that the tracker has not been told of yet.
     pub(crate) flushes: Vec<FlushRequest>,
     /// What workers told of upcalls.
     pub(crate) upcalls: Upcalls,
@@ -435,8 +435,8 @@ impl Switch {
     }
 }
 
-/// No connections. Senders must know neither which of them share a place in the table nor what
-/// is drawn at random, so the seed is the system's chance and not the run's.
+/// No connections. The seed comes from the system, not from the run: senders must know neither
+/// the random numbers nor which connections share a place in the table.
 fn connections(config: &TrackingConfig) -> Connections {
     let tracker = thalweg_conntrack::Config {
         seed: RandomState::new().hash_one(0),

@@ -7,7 +7,7 @@
 //!
 //! Control side, workers, exchanges and doorbells take locks, atomics, channels, threads,
 //! bells and time from here; the rest of their code is the same in both builds.
-//! `tests/model.rs` says what is checked.
+//! `tests/model.rs` lists the checks.
 //!
 //! 1. A build without the model does not depend on shuttle, and behaves as if this module did
 //!    not exist.

@@ -31,7 +31,7 @@ pub struct PlugCounters {
 pub struct ChangeCounters {
     /// Changes that were made; refused ones are not among them.
     pub made: u64,
-    /// The sum of their times, each from the call until no packet is answered by what was before.
+    /// The sum of their times, each from the call until no packet is answered by the old version.
     pub time: Duration,
     /// The longest of these times.
     pub longest: Duration,
@@ -77,7 +77,7 @@ pub struct Totals {
     pub changes: ChangeCounters,
     /// The work of following changes.
     pub maintenance: Work,
-    /// Training of tables' indexes: what was done, and how long readers waited.
+    /// Training of tables' indexes, and how long readers waited.
     pub training: TrainingCounters,
     /// Counters of the workers.
     pub workers: WorkerCounters,

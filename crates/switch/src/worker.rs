@@ -9,10 +9,10 @@
 //!     nothing came for a while: sleep
 //! ```
 //!
-//! There is one loop. What is done with packets is a [`Duty`]: by rules (`rule_duty.rs`), or by a
-//! P4 program (`p4/duty.rs`).
+//! There is one loop. A [`Duty`] handles the packets: by rules (`rule_duty.rs`), or by a P4
+//! program (`p4/duty.rs`).
 //!
-//! 1. What a burst leads to has been sent, or left with others, before the next command is obeyed.
+//! 1. All results of a burst are sent, or left with others, before the next command is obeyed.
 //! 2. A port receives one burst a round at most, and every port has its turn: a round that a
 //!    command ended goes on behind the port where it ended.
 
@@ -54,7 +54,7 @@ pub(crate) trait Duty {
     /// Obeys a command, if one waits; false if the worker must end.
     fn obey(&mut self, ports: &mut Ports) -> bool;
 
-    /// Does some of what was put off; says whether there was something to do.
+    /// Does some of the postponed work; returns whether there was any.
     fn tend(&mut self, ports: &mut Ports) -> bool;
 
     /// Forwards a burst that the port at a place has received, and empties it.

@@ -1,4 +1,4 @@
-//! Checks what is counted, and that a refused change leaves nothing behind.
+//! Checks the counters, and that a refused change leaves nothing behind.
 //!
 //! Random pipelines, packets and changes, with caches so small that they evict all the time. A
 //! model counts what the interpreter says each packet meets, by rule and table; whenever
@@ -230,8 +230,8 @@ fn i5_rules_and_tables_count_what_the_interpreter_says() {
     }
 }
 
-/// A rule's last use is the time of the last packet that met it. It does not matter which
-/// cache remembered it, or what was changed, evicted or settled since.
+/// A rule's last use is the time of the last packet that met it. The cache that remembered it
+/// does not matter, nor do later changes, evictions or settlements.
 #[test]
 fn i5_last_used_never_goes_back() {
     let mut used = 0;

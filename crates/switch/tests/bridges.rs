@@ -117,7 +117,7 @@ impl Bench {
         self.with(|_| ());
     }
 
-    /// Joins the bridges; what is told of it is forgotten.
+    /// Joins the bridges, and discards the events about it.
     fn patch(&mut self) {
         let ends = [OUTER.port(PATCH[0]), INNER.port(PATCH[1])];
         self.with(move |switch| {
@@ -283,7 +283,7 @@ fn statistics(plane: &mut OpenFlowPlane, port: PortNumber) -> Vec<PortStats> {
     }
 }
 
-/// What happened to ports, by what was told: reason, number, state.
+/// Port events since the last call: reason, number, state.
 fn port_events(plane: &mut OpenFlowPlane) -> Vec<(PortReason, u32, u32)> {
     let events = plane.events().into_iter();
     let told = events.filter_map(|event| match event {

@@ -14,7 +14,7 @@ use thalweg_packet::wire::{MacAddress, PacketBuilder, TcpFlags};
 use thalweg_pipeline::text::parse_rules;
 use thalweg_switch::{Switch, SwitchConfig};
 
-/// A reply that is not known as one reaches port 3, as does what is invalid.
+/// A reply that is not known as one reaches port 3, as do invalid packets.
 const RULES: &str = "table=0,in_port=1,tcp,actions=ct(table=1NAT)
 table=0,in_port=2,tcp,actions=ct(table=1NAT)
 table=1,in_port=1,tcp,ct_state=+new+trk,actions=ct(commitTARGET),output:2

@@ -226,7 +226,7 @@ fn a_meter_counts_and_drops_for_all_workers() {
     assert_eq!(apply, [Action::Meter(1), output(3)]);
 }
 
-/// What is refused beside a meter 1, and how.
+/// Changes refused beside a meter 1, with their errors.
 fn refused() -> Vec<(Asked, ErrorCode)> {
     use MeterCommand::{Add, Modify};
     let one = [band(1, 1)];
@@ -302,7 +302,7 @@ fn what_is_wrong_has_open_vswitchs_error() {
         Err(ErrorCode::OFPMMFC_INVALID_METER)
     );
     assert_eq!(bench.statistics(2), Err(ErrorCode::OFPMMFC_UNKNOWN_METER));
-    // A transaction is done whole or not at all, and what is in front counts.
+    // A transaction is done whole or not at all, and its earlier changes count.
     assert_eq!(
         bench.change(vec![add(2, 1), rule(1, 2, 3), delete(2), rule(2, 2, 3)]),
         Err(ErrorCode::OFPMMFC_INVALID_METER)
@@ -312,7 +312,7 @@ fn what_is_wrong_has_open_vswitchs_error() {
         Err(ErrorCode::OFPMMFC_METER_EXISTS)
     );
     assert_eq!(bench.rows(), [(1, 0, 0, 0)]);
-    // What is not there can be removed.
+    // Removing meters that do not exist is no error.
     bench
         .change(vec![delete(7), delete(0)])
         .expect("it is no error");

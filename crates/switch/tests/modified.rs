@@ -1,4 +1,4 @@
-//! Rules that replace others: what is reported, what is counted, and which rule wins.
+//! Rules that replace others: events, counts, and the rule that wins.
 
 use thalweg_packet::{Instant, Packet, PortId};
 use thalweg_pipeline::{Change, Operation, Selector, TableId, text};

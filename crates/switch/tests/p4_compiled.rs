@@ -770,7 +770,7 @@ fn rates_without_a_reader_are_refused() {
         bed.write(Type::Modify, with_rates(nothing.clone()))
             .is_err()
     );
-    // The meter can be set directly; the same program accepts what is read.
+    // The meter can be set directly; the same program accepts the entries that were read.
     let direct = Kind::DirectMeterEntry(p4::DirectMeterEntry {
         table_entry: Some(nothing),
         config,

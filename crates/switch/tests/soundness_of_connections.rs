@@ -74,7 +74,7 @@ fn shapes() -> Vec<(bool, Config)> {
     shapes
 }
 
-/// What was seen in all runs.
+/// Counts over all runs.
 #[derive(Default)]
 struct Seen {
     checked: u64,

@@ -601,7 +601,7 @@ fn openflow_rows(switches: &str) -> Vec<Value> {
     report["rows"].as_array().expect("rows").clone()
 }
 
-/// What was measured of a switch with `cached` flows under way, with the number of rules.
+/// The figures of a switch with `cached` flows under way, with the number of rules.
 fn measured(rows: &[Value], switch: &str, cached: u64) -> Vec<(String, u64)> {
     let of_it = |row: &&Value| row["switch"] == switch && row["cached"] == cached;
     let of_it = rows.iter().filter(of_it);
@@ -628,7 +628,7 @@ const SPENT: [(&str, u64); 2] = [
     ("processor time in bundles", 60),
 ];
 
-/// Dumps are compared with what was added by the command.
+/// Dumps are compared with the rules that the command added.
 #[test]
 fn openflow_has_its_rows_with_and_without_traffic() {
     let rows = openflow_rows("thalweg");
@@ -761,7 +761,7 @@ fn ports_have_rows_of_both_switches() {
     }
 }
 
-/// What was measured of each subject, in the order of the rows.
+/// The keys of each row, in the order of the rows.
 fn rows_of(report: &Value, keys: [&str; 3]) -> Vec<String> {
     let rows = report["rows"].as_array().expect("rows").iter();
     let words = rows.map(|row| {

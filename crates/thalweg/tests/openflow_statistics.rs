@@ -1,5 +1,5 @@
 //! Statistics of queues, ports and meters, by `ovs-ofctl` on `thalweg run`. Needs Open
-//! vSwitch's programs, no privileges. What is expected is what `ovs-vswitchd` 3.1 answers for
+//! vSwitch's programs, no privileges. The expected answers are those of `ovs-vswitchd` 3.1 for
 //! ports that have no queues.
 
 mod ofctl;

@@ -6,7 +6,7 @@
 //!                                      p3--veth--p4
 //! ```
 //!
-//! 1. What is sent arrives, in both directions, and no host meets a wrong checksum.
+//! 1. All data arrives, in both directions, and no host meets a wrong checksum.
 //! 2. The switch counts the segments that the hosts have sent, though it looks up fewer frames.
 
 #[path = "../../io/tests/namespace/mod.rs"]
@@ -44,7 +44,7 @@ name = "p4"
 const LEFT_MAC: &str = "02:00:00:00:00:01";
 const RIGHT_MAC: &str = "02:00:00:00:00:02";
 
-/// What is between the hosts.
+/// The switch between the hosts.
 struct Way {
     rules: &'static str,
     /// The addresses that the right host sees, of IPv4 and of IPv6.

@@ -535,7 +535,7 @@ fn rules_and_features_are_shown_as_open_vswitch_shows_them() {
     assert!(native());
     daemon.ok("ovs-appctl", "dpif/set-dp-features br0 tnl_push_pop false");
     assert!(!native());
-    // What is cached stays through a pause.
+    // Cached entries stay through a pause.
     daemon.ok("ovs-appctl", "revalidator/pause");
     let flows = daemon.ok("ovs-appctl", "dpctl/dump-flows");
     assert!(flows.contains("in_port(1)"), "{flows}");

@@ -1,6 +1,6 @@
 //! The state of `thalweg top`: what the switch said, and what the user chose.
 //!
-//! 1. What is shown while the switch is away or the picture is paused is the last that it said.
+//! 1. While the switch is away or the picture is paused, the last answers are shown.
 //! 2. The chosen entry is a line of the table, not an entry: it stays where it is when entries
 //!    change places.
 
@@ -46,7 +46,7 @@ pub(crate) enum Sort {
     SlowPath,
 }
 
-/// What lies over the picture.
+/// The text over the picture, if there is one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Overlay {
     None,

@@ -10,8 +10,7 @@
 //!   keys
 //! ```
 //!
-//! Numbers have fixed places. What does not fit is cut at the right; rows that do not fit are
-//! counted.
+//! Numbers have fixed places. Long lines are cut at the right; rows that do not fit are counted.
 
 mod tables;
 

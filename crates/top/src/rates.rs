@@ -57,7 +57,7 @@ impl PortRates {
     }
 }
 
-/// Rates of what was counted in a time.
+/// Rates of counts over a time, in seconds.
 struct Per(f64);
 
 impl Per {

@@ -239,7 +239,7 @@ fn keys_sort_filter_pause_and_explain() {
     model.handle_answer(answered(Question::Live, Ok(counts(5))), Duration::ZERO);
     let filtered = Question::Talkers(Some("ip".to_owned()));
     assert_eq!(model.poll_question(Duration::ZERO), Some(filtered.clone()));
-    // What was asked before has no place.
+    // An answer to an earlier question has no place.
     let refused = Err(AskError::Refused("Failed to parse filter".to_owned()));
     model.handle_answer(answered(filtered, refused), Duration::ZERO);
     assert!(screen(&model, 80, 24).ends_with("Failed to parse filter\n"));

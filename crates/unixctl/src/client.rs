@@ -34,7 +34,7 @@ pub enum ControlClientError {
     NoProcess {
         /// The process's number.
         pid: u32,
-        /// What is wrong.
+        /// The system's error.
         error: Error,
     },
     /// No switch is named, and there is no daemon.

@@ -6,9 +6,9 @@
 //!   Bridges::report --> ofport, datapath_id, errors, statistics --> database
 //! ```
 //!
-//! A difference between what is wanted and what runs is made up at once; nothing else is
-//! touched. What cannot be done stays as an error of its interface or bridge, and is tried
-//! again with the next change of the database.
+//! Running bridges that differ from the database are changed at once; nothing else is touched. A
+//! change that fails stays as an error of its interface or bridge, and is tried again with the
+//! next change of the database.
 //!
 //! 1. No two ports of a bridge have one number, and no two bridges one [`BridgeId`].
 //! 2. An interface has a device, or it has an error.
@@ -62,7 +62,7 @@ pub(crate) struct Bridge {
     pub(crate) mac: MacAddress,
     /// Where its address comes from if the database gives none.
     default_mac: MacAddress,
-    /// Whether it forwards what is for the link only.
+    /// Whether it forwards frames that are for the link only.
     forwards_bpdus: bool,
     /// Its mirrors, as far as the switch was told.
     mirrors: Mirrors,
@@ -95,7 +95,7 @@ pub(crate) struct Interface {
     pub(crate) peer: Option<PortId>,
     /// Why it has no device.
     pub(crate) error: Option<String>,
-    /// What is worth a warning about it.
+    /// Warnings about it, for the log.
     warnings: Vec<String>,
 }
 

@@ -11,8 +11,8 @@
 //! sockets have theirs and wake it.
 //!
 //! 1. Without the database's lock nothing is configured and nothing written.
-//! 2. One transaction is under way at a time. When it has ended, the next is made from what is
-//!    then wrong, so that none is lost.
+//! 2. One transaction is under way at a time. When it has ended, the next is made from the
+//!    differences that remain, so that none is lost.
 //! 3. `cur_cfg` is written in or after the transaction that has all that a configuration
 //!    caused.
 
@@ -100,7 +100,7 @@ pub(crate) struct Daemon {
     by_hand: Vec<FlowByHand>,
     /// What workers had counted when that was cleared.
     sums_before: WorkerSums,
-    /// What is complained about now, so that it is said once.
+    /// The present complaints, so that each is logged once.
     complaints: BTreeSet<Complaint>,
     /// The folder that sockets of controllers must be in, if there is one.
     confined_to: Option<PathBuf>,

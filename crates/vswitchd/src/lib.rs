@@ -7,7 +7,7 @@
 //!
 //! Commands of `ovs-appctl` come by a socket of `thalweg_unixctl`.
 //!
-//! Without a socket, file, clock or thread, so that what comes in and the time are arguments:
+//! Without a socket, file, clock or thread, so that input and time are arguments:
 //! - [`datapath_text`] reads and writes datapath flows, and composes the frames that have their
 //!   keys.
 //! - [`trace`] answers `ofproto/trace`: what the switch does with a packet, step by step.

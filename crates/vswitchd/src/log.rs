@@ -1,7 +1,7 @@
 //! Writes the log: to its file, to standard error, and to the system's log.
 //!
-//! A [`Log`] is a handle that every part of the daemon keeps. What is logged, and how a line
-//! looks, is in [`LogSettings`].
+//! A [`Log`] is a handle that every part of the daemon keeps. [`LogSettings`] decides which
+//! messages are logged, and how a line looks.
 //!
 //! 1. A message that is logged nowhere costs one load of an atomic; its text is not made.
 //! 2. A line is one write at the file's end, so that lines of threads do not mix.

@@ -2,7 +2,7 @@
 //!
 //! [`DaemonOptions::parse`] takes the arguments after the program's name and gives options that
 //! are right as far as this crate can know: specifications of the log are tried out, numbers
-//! are numbers. What is wrong is one line, as Open vSwitch's programs say it.
+//! are numbers. A fault is one line, as Open vSwitch's programs say it.
 //!
 //! Where it departs from clap's habits, because scripts rely on getopt's:
 //! 1. `-vSPEC` has its value attached, and `-v` alone means everything.
@@ -81,7 +81,7 @@ pub struct Directories {
     pub database: PathBuf,
     /// Configuration.
     pub configuration: PathBuf,
-    /// What is installed, such as schemas.
+    /// Installed files, such as schemas.
     pub data: PathBuf,
 }
 

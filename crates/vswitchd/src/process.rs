@@ -69,7 +69,7 @@ pub struct Process {
     leaving: Option<Leaving>,
 }
 
-/// What is done when the daemon is ready.
+/// The last steps of the start, taken when the daemon is ready.
 #[derive(Debug)]
 struct Leaving {
     ready: Option<ReadyPipe>,

@@ -14,7 +14,7 @@
 //! packet does to the switch, the caller does ([`TraceAnswer::packet`]).
 //!
 //! 1. The walk is the interpreter's own; the narrator only listens.
-//! 2. A text is bounded: what is longer is cut off with a line that says so.
+//! 2. A text is bounded: a longer one is cut off with a line that says so.
 //!
 //! Open vSwitch follows a packet through its recirculations only where connections are tracked,
 //! and so does this (`forks`): a packet whose labels are gone ends at `recirc(...)`. Another trace

@@ -84,7 +84,7 @@ pub fn run(input: &[u8]) {
 /// What identifies a rule.
 type Identity = (u8, u16, Match);
 
-/// A switch, and what is expected of it.
+/// A switch, and the counts expected of it.
 struct Story {
     engine: Engine,
     now: Instant,

@@ -1,11 +1,11 @@
 //! Messages of OpenFlow: the first byte says what their meaning depends on, the rest is a stream
 //! of them.
 //!
-//! 1. No bytes make decoding panic; what is no message is an error.
+//! 1. No bytes make decoding panic; bytes that are no message are an error.
 //! 2. A message that is read can be written in its version. That is read again and written to
 //!    the same bytes; what controllers ask for is the same message, apart from the forms of
 //!    actions.
-//! 3. What is written in any version has a right header and a right length.
+//! 3. A message written in any version has a right header and a right length.
 
 use thalweg_openflow::action::Instructions;
 use thalweg_openflow::message::flow::ALL_TABLES;
@@ -52,9 +52,9 @@ fn reads_back(frame: &Frame, context: Context) {
     }
 }
 
-/// A message without what has several forms. Some actions have: an old `set_nw_src` and a `load`
-/// are written as the newer version writes them. OpenFlow 1.0's commands name all tables by
-/// none, and are written without knowing whether the reader looks for a table there.
+/// A message without the parts that have several forms. Some actions have: an old `set_nw_src`
+/// and a `load` are written as the newer version writes them. OpenFlow 1.0's commands name all
+/// tables by none, and are written without knowing whether the reader looks for a table there.
 fn without_forms(mut message: Message) -> Message {
     match &mut message {
         Message::FlowMod(asked) => {

@@ -89,7 +89,7 @@ pub fn run(input: &[u8]) {
     peers.iter().for_each(|peer| agent.close(peer.id));
 }
 
-/// The messages of each connection, behind its hello; what is no message goes to the first.
+/// The messages of each connection, behind its hello; bytes that are no message go to the first.
 fn split(stream: &[u8], hello: Option<Version>) -> [Vec<u8>; 2] {
     let hello = hello.and_then(|version| {
         let versions = [version].into_iter().collect();

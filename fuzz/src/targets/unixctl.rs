@@ -3,7 +3,7 @@
 //! The first byte is the size of the pieces in which the rest comes.
 //!
 //! 1. No bytes make a connection or the log panic.
-//! 2. What is answered does not depend on the pieces, and every answer can be read.
+//! 2. Answers do not depend on the pieces, and every answer can be read.
 //! 3. No pattern makes a line longer than a constant times the pattern's length.
 
 use std::time::Duration;

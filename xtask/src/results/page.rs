@@ -18,7 +18,7 @@ pub(super) struct Page {
     pub(super) title: String,
     /// The figure that the index shows.
     pub(super) headline: String,
-    /// One sentence: what was measured.
+    /// One sentence about the measurement.
     pub(super) measured: String,
     pub(super) commands: Vec<String>,
     pub(super) machine: String,

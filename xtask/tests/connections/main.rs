@@ -6,14 +6,14 @@
 //! with the same state, mark, label and tuple, have the same connections, and count the same in
 //! zones with a limit.
 //!
-//! What is left out differs on purpose, or by chance in Open vSwitch:
+//! Left out are differences that are on purpose, or by chance in Open vSwitch:
 //! - fragments of one packet whose rules differ, which go on apart in Thalweg;
 //! - which address and port of a range is chosen: each side's own is compared as one;
 //! - the content of invalid packets, which Open vSwitch translates;
 //! - SYNs with another number before an answer, and from both ends (`tcp.rs` of the tracker);
 //! - an end's first segment outside of its window, which changes the state in Open vSwitch;
 //! - two connections of which one's answers are the other's packets (`tracker.rs`);
-//! - in translations, what begins where a connection has ended and was not yet collected.
+//! - in translations, connections that begin where one has ended and was not yet collected.
 //!
 //! This program is both: the tests, and with [`AS_DAEMON`] in the environment the daemon.
 //! `THALWEG_SEQUENCES` asks for more sequences, `THALWEG_FIRST_SEQUENCE` for others. Needs Open
@@ -46,7 +46,7 @@ const STEPS: usize = 30;
 /// Differences that are shown, and bytes of each frame.
 const SHOWN: usize = 3;
 const DIGITS: usize = 100;
-/// How long Open vSwitch may take to collect what is over.
+/// How long Open vSwitch may take to collect ended connections.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 fn main() -> ExitCode {
@@ -256,8 +256,8 @@ impl Run {
         self.collect();
     }
 
-    /// Waits until Open vSwitch has collected what is over: until then it is in the way of
-    /// translations.
+    /// Waits until Open vSwitch has collected ended connections: until then they are in the way
+    /// of translations.
     fn collect(&mut self) {
         loop {
             let start = Instant::now();

@@ -1,8 +1,8 @@
 //! Random rules that track connections.
 //!
 //! Table 0 asks the tracker, and table 1 decides by what it said: it commits, writes marks and
-//! labels, translates, or asks about another zone. Table 9 forwards, and writes what is known of
-//! the connection into copies of the packet.
+//! labels, translates, or asks about another zone. Table 9 forwards, and writes the connection's
+//! state into copies of the packet.
 
 use std::fmt::Write as _;
 
@@ -36,7 +36,7 @@ impl Rules {
     }
 }
 
-/// Forwards, and sends what is known of the connection in the Ethernet addresses of copies.
+/// Forwards, and sends the connection's state in the Ethernet addresses of copies.
 const SHOW: &str = "move:NXM_NX_CT_STATE[0..7]->NXM_OF_ETH_SRC[0..7],\
 move:NXM_NX_CT_ZONE[]->NXM_OF_ETH_SRC[32..47],move:NXM_NX_CT_MARK[]->NXM_OF_ETH_DST[0..31],\
 move:NXM_NX_CT_LABEL[0..15]->NXM_OF_ETH_DST[32..47],output:3";
@@ -168,7 +168,7 @@ impl Family<'_> {
         written.expect("writing to a string");
     }
 
-    /// What all have: the tracker is asked, and what is known is shown.
+    /// The rules that all have: they ask the tracker, and show its answer.
     fn add_frame(&mut self, commits_at_once: bool) {
         let (zone, target) = (self.zone, self.target);
         let nat = if target.is_empty() { "" } else { ",nat" };

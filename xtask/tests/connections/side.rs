@@ -67,7 +67,7 @@ impl Side {
             .call("dpctl/flush-conntrack", &[])
             .expect("it forgets");
         self.seen.clear();
-        // Open vSwitch counts what comes after a limit is set, so they are set while there is none.
+        // A limit counts only later connections in Open vSwitch, so it is set while there are none.
         for zone in std::mem::take(&mut self.limited) {
             let zone = format!("zone={zone}");
             let deleted = self.switch.call("dpctl/ct-del-limits", &[&zone]);

@@ -121,7 +121,7 @@ impl Talk {
         self.heard[message.from] = true;
     }
 
-    /// What is said next.
+    /// The next message.
     pub(crate) fn next(&mut self, random: &mut Pcg64Mcg, translates: bool) -> Message {
         if let Some(last) = &self.last
             && random.random_ratio(1, 10)

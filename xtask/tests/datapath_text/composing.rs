@@ -3,7 +3,7 @@
 use thalweg_vswitchd::datapath_text::frames_of;
 use xtask::ovs::DummySwitch;
 
-/// What is put behind `in_port(1),`; each flow is composed as it is, and at some lengths.
+/// The fields behind `in_port(1),`; each flow is composed as it is, and at some lengths.
 const FLOWS: &str = "\
 eth(src=00:01:02:03:04:05,dst=10:11:12:13:14:15)
 eth(src=00:01:02:03:04:05,dst=10:11:12:13:14:15),eth_type(0x1234)

@@ -357,7 +357,7 @@ fn cached(switch: &mut DummySwitch, packets: &[&str]) -> BTreeSet<(String, Strin
     lines.collect()
 }
 
-/// A cache holds what its rules read. What is not known of a packet is not written as known.
+/// A cache holds the fields that its rules read. Unknown fields are not written as known.
 #[test]
 fn what_a_cache_does_not_hold_is_not_made_up() {
     for (rules, packet, expected) in [

@@ -30,7 +30,7 @@ const ECHO_REQUEST: u8 = 2;
 /// A connection.
 pub(super) struct Client {
     stream: UnixStream,
-    /// What was read, and how much of it was used.
+    /// Bytes that were read, and how many of them are used.
     input: Vec<u8>,
     used: usize,
     /// The next transaction.

@@ -25,7 +25,7 @@ pub struct Lines {
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// What is drawn.
+    /// The lines and points.
     pub series: Vec<Series>,
     /// Ranges of the x axis that are shaded and named.
     pub bands: Vec<Band>,

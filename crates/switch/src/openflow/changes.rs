@@ -66,12 +66,12 @@ pub(super) fn check(numbers: Numbering, version: Version, asked: &Asked) -> Resu
     match asked {
         Asked::Flow(asked) => flow(version, asked).map(drop),
         Asked::PacketOut(asked) => packets::prepare(numbers, asked).map(drop),
-        // Only what is there says whether these can be done.
+        // Whether these can be done depends on the state.
         Asked::Group(_) | Asked::Meter(_) | Asked::Port(_) | Asked::Table(_) => Ok(()),
     }
 }
 
-/// What is done after the rules and groups of a transaction: it cannot be refused.
+/// Work after the rules and groups of a transaction: it cannot be refused.
 enum Last {
     Table(Version, TableMod),
     Port(PortMod),
@@ -169,7 +169,7 @@ impl Batch {
                 self.parts.truncate(number);
                 self.last.truncate(number);
                 self.refused = Some(failure);
-                // What is in front was done once without an error, and is done again alone.
+                // The transactions in front had no error; they are done again alone.
                 self.apply(switch, transactions, results);
             }
         }
@@ -209,7 +209,7 @@ impl Batch {
     }
 }
 
-/// Adds the operations of one change to a list; what is no operation goes to the other.
+/// Adds the operations of one change to `into`, and other work to `last`.
 fn operations(
     switch: &Switch,
     overlay: &mut Overlay<'_>,

@@ -5,7 +5,7 @@
 //!
 //! 1. What the pipeline cannot do is refused with the error that Open vSwitch gives for a
 //!    field, an action or an instruction that it does not know.
-//! 2. What is converted and read back means the same.
+//! 2. Converted matches and actions mean the same when they are read back.
 
 pub(super) mod actions;
 mod encap;

@@ -189,7 +189,7 @@ impl FlowCursor for Cursor {
     }
 }
 
-/// What is told of a rule, with the counts of a snapshot or with those it has.
+/// The statistics of a rule, with the counts of a snapshot or with those it has.
 pub(super) fn stats_of(
     pipeline: &Pipeline,
     numbers: Numbering,

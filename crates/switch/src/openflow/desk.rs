@@ -84,7 +84,7 @@ impl Desk {
         }
     }
 
-    /// What is known of the bridge beyond its plane.
+    /// The state of the bridge that outlives its plane.
     pub(super) fn into_memory(self) -> DeskMemory {
         DeskMemory {
             made_at: self.made_at,
@@ -93,7 +93,7 @@ impl Desk {
         }
     }
 
-    /// Takes over what is known of the bridge from the desk before it.
+    /// Takes over the state that an earlier desk has kept of the bridge.
     pub(super) fn take_over(&mut self, former: DeskMemory) {
         self.made_at = former.made_at;
         self.groups = former.groups;
@@ -157,7 +157,7 @@ impl Desk {
         (events, true)
     }
 
-    /// Whether the plane has room for what is told of one port.
+    /// Whether the plane has room for the events of one port.
     pub(super) fn has_room_for_port(&self) -> bool {
         self.room() >= EVENTS_OF_PORT
     }

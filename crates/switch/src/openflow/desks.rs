@@ -30,11 +30,11 @@ const CALLS_PER_POLL: usize = 64;
 #[derive(Default)]
 pub(crate) struct Desks {
     by_bridge: BTreeMap<BridgeId, Desk>,
-    /// What is known of bridges whose plane has ended.
+    /// The state of bridges whose plane has ended.
     memories: BTreeMap<BridgeId, DeskMemory>,
     /// The bridge whose call was done last.
     last_served: Option<BridgeId>,
-    /// Whether ports may differ from what was told of them.
+    /// Whether ports may differ from the last events about them.
     are_ports_stale: bool,
     /// Events of bridges without a plane.
     unclaimed: OpenFlowCounters,
@@ -125,7 +125,7 @@ impl Switch {
         self.now() - desk.map_or(Instant::ZERO, |desk| desk.made_at)
     }
 
-    /// What was told to no plane, since its bridge has none while others do.
+    /// Events that no plane got, since their bridge has none while others do.
     pub fn openflow_unclaimed(&self) -> OpenFlowCounters {
         self.desks.unclaimed
     }
@@ -200,8 +200,8 @@ impl Switch {
         }
     }
 
-    /// Compares the ports with what was told last, if they may differ. What a plane has no room
-    /// for is told later, so that no controller misses a port that stays.
+    /// Compares the ports with the last events, if they may differ. Events that a plane has no
+    /// room for follow later, so that no controller misses a port that stays.
     fn tell_ports(&mut self) {
         if !std::mem::take(&mut self.desks.are_ports_stale) {
             return;

@@ -86,7 +86,7 @@ impl<'a> Overlay<'a> {
     /// The operations of a change of a group, in the bridge's numbers.
     ///
     /// # Errors
-    /// With OpenFlow's error for what is wrong.
+    /// With OpenFlow's error for the fault.
     pub(super) fn change(&mut self, asked: &GroupMod) -> Result<Vec<Operation>, Refusal> {
         let id = GroupId(asked.group.into());
         if asked.command == GroupCommand::Delete {

@@ -1,5 +1,5 @@
-//! Changes of meters, decided by the meters as earlier operations leave them, and what is told
-//! of meters.
+//! Changes of meters, decided by the meters as earlier operations leave them, and answers about
+//! meters.
 //!
 //! A meter is refused as Open vSwitch with its userspace datapath refuses it
 //! (`handle_meter_mod`, `dpif_meter_set`, `dpif_netdev_meter_set`): each meter has a unit and a
@@ -41,7 +41,7 @@ impl Overlay<'_> {
     /// The operations of a change of meters, in the bridge's numbers.
     ///
     /// # Errors
-    /// With OpenFlow's error for what is wrong.
+    /// With OpenFlow's error for the fault.
     pub(super) fn change_meters(&mut self, asked: &MeterMod) -> Result<Vec<Operation>, Refusal> {
         let number = asked.meter.id;
         let exists = match asked.command {

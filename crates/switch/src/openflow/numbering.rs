@@ -6,7 +6,7 @@
 //! ```
 //!
 //! 1. Where the pipeline has no bridges, all numbers are the same on both sides.
-//! 2. What is moved into the bridge names nothing of another one. OpenFlow's ports have 16 bits
+//! 2. Numbers moved into the bridge name nothing of another one. OpenFlow's ports have 16 bits
 //!    by then: the codec refuses others.
 
 use std::borrow::Cow;

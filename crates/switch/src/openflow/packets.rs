@@ -98,8 +98,8 @@ pub(super) fn event_of(
     }
 }
 
-/// What is told of a packet's tunnel, as Open vSwitch tells it (`flow_get_metadata`): also what no
-/// rule reads.
+/// The conditions on a packet's tunnel, as Open vSwitch tells them (`flow_get_metadata`): also
+/// fields that no rule reads.
 fn told_of_tunnel(tunnel: Option<&TunnelValues>) -> Vec<Condition> {
     let Some(tunnel) = tunnel else {
         return Vec::new();
@@ -168,7 +168,7 @@ fn exact(field: FieldId, value: u128) -> Condition {
 /// A controller's packet that can be sent.
 pub(super) struct Prepared {
     packet: Packet,
-    /// What is done with it.
+    /// The walk to execute for it.
     continuation: Continuation,
     /// Registers, metadata and tunnel fields.
     fields: Vec<(thalweg_packet::FieldId, u128)>,
@@ -411,7 +411,7 @@ impl Switch {
         outbox
     }
 
-    /// Sends what is in an outbox that no worker owns.
+    /// Sends and handles the content of an outbox that no worker owns.
     fn post(&mut self, mut outbox: Outbox, now: Instant) {
         let routes = Arc::clone(&self.routes);
         for (port, packet) in outbox.sent.drain(..).take(MAX_COPIES) {

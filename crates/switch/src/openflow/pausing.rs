@@ -1,10 +1,10 @@
-//! Paused packets: what is left of their walks, on the way to a controller and back.
+//! Paused packets: the rest of their walks, on the way to a controller and back.
 //!
-//! A rest of a walk is told as actions of OpenFlow. Instructions become the actions that do the
+//! The rest of a walk becomes actions of OpenFlow. Instructions become the actions that do the
 //! same, as in Open vSwitch; `write_actions` and `clear_actions` have places of their own.
 //!
-//! 1. What comes back is checked like a packet-out: a controller may have changed it.
-//! 2. What is told and comes back means the same.
+//! 1. A continuation from a controller is checked like a packet-out: it may have been changed.
+//! 2. A continuation that is converted and read back means the same.
 
 use std::time::SystemTime;
 

@@ -44,7 +44,7 @@ const SETTLED_FOR: Duration = Duration::from_secs(1);
 const REPLACE: u8 = 0;
 const MODIFY: u8 = 1;
 
-/// What is configured of a table (Open vSwitch's `Flow_Table`).
+/// A table's configuration (Open vSwitch's `Flow_Table`).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct OpenFlowTable {
     /// Its name, at most 31 bytes; empty for none. Controllers cannot change one.
@@ -53,7 +53,7 @@ pub struct OpenFlowTable {
     pub limit: TableLimit,
 }
 
-/// What is known of a table beyond its rules.
+/// The state of a table beyond its rules.
 #[derive(Clone, Debug, Default)]
 struct Table {
     configured: OpenFlowTable,

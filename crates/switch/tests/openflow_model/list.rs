@@ -248,7 +248,7 @@ impl List {
         Ok(())
     }
 
-    /// Does changes, all or none. What is wrong whatever the rules are is told first.
+    /// Does changes, all or none. Faults that do not depend on the rules are told first.
     pub(crate) fn change(
         &mut self,
         version: Version,
@@ -557,7 +557,7 @@ impl List {
     }
 }
 
-/// What is wrong whatever the rules are.
+/// Finds faults that do not depend on the rules.
 pub(crate) fn check(asked: &FlowMod) -> Result<(), ErrorCode> {
     let deletes = matches!(
         asked.command,

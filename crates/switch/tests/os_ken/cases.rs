@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// A case: what is installed, and what packets then meet.
+/// A case: messages that set it up, and packets with the expected results.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Case {
     /// Its file without the ending, from the folder of all cases on.

@@ -122,7 +122,7 @@ fn set_threshold(target: &mut Target, threshold: u16) -> Result<()> {
     Ok(())
 }
 
-/// Runs the packets; returns their number, and the commands for what is installed after them.
+/// Runs the packets; returns their number, and commands for the entries then installed.
 fn warm(target: &mut Target, sources: &mut Sources, keeper: &mut Keeper) -> Result<(u64, String)> {
     let program = target.program().clone();
     let Some(entries) = CacheEntries::find(&program, keeper.plan()) else {

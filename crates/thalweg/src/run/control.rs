@@ -43,7 +43,7 @@ const VERSION: &str = concat!("thalweg ", env!("CARGO_PKG_VERSION"));
 /// Carries out a command with its arguments.
 type Handler = fn(&mut Asked<'_>, &[String]) -> Result<String, String>;
 
-/// A command and what does it.
+/// A command and its function.
 type Entry = (ControlCommand, Handler);
 
 /// All commands.

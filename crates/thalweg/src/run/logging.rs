@@ -27,7 +27,7 @@ use tracing_subscriber::registry::{LookupSpan, Registry};
 use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// What is logged if the command line does not say.
+/// The filter if the command line gives none.
 const USUAL: &str = "info";
 
 /// The modules of a run's messages, by which a filter chooses.
@@ -92,7 +92,7 @@ impl Logging {
         })
     }
 
-    /// What is logged now.
+    /// The filter in use.
     pub(super) fn shown(&self) -> String {
         let shown = self.filter.with_current(ToString::to_string);
         // The filter lives as long as the process.

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// A server, if the configuration asks for one.
 pub(super) struct OpenFlow {
     server: Option<OpenFlowServer>,
-    /// What is logged when no controller is there; `None` if none is configured.
+    /// The line for the log when no controller is there; `None` if none is configured.
     without_controller: Option<String>,
     /// Whether a controller was there when it was logged last.
     had_controller: Option<bool>,
@@ -106,7 +106,7 @@ impl OpenFlow {
         self.had_controller = Some(has_controller);
     }
 
-    /// What was counted; empty without a server.
+    /// The counters; empty without a server.
     pub(super) fn counts(&self, switch: &Switch) -> BTreeMap<&'static str, u64> {
         let Some(server) = &self.server else {
             return BTreeMap::new();
@@ -115,8 +115,7 @@ impl OpenFlow {
         counts_of(server, &of_switch)
     }
 
-    /// Ends all connections; the switch then answers no more of their calls. Returns what was
-    /// counted.
+    /// Ends all connections; the switch then answers no more of their calls. Returns the counters.
     pub(super) fn stop(&mut self, switch: &mut Switch) -> BTreeMap<&'static str, u64> {
         let Some(mut server) = self.server.take() else {
             return BTreeMap::new();

@@ -42,7 +42,7 @@ impl Pressure {
         }
     }
 
-    /// Logs what has grown since the last look, if it is time and the log wants it.
+    /// Logs the counts that have grown since the last look, if it is time and the log wants them.
     pub(super) fn look(&mut self, switch: &mut Switch) {
         let now = Instant::now();
         if now < self.next || !tracing::enabled!(target: CACHES, tracing::Level::WARN) {

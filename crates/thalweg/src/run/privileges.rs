@@ -1,6 +1,6 @@
 //! Drops the rights that a run does not need once its files and ports are open.
 //!
-//! What is kept opens interfaces that come back, and ports that a reload or a command adds:
+//! The rights that stay open interfaces that come back, and ports that a reload or a command adds:
 //!
 //! | capability | if |
 //! | --- | --- |

@@ -1,4 +1,4 @@
-//! What is wrong in a configuration, for the log.
+//! Faults in a configuration, for the log.
 
 use crate::vlog::LogLevel;
 

@@ -291,8 +291,8 @@ fn interface_fact<T: FromStr>(name: &str, fact: &str) -> Option<T> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// An address of what has none: local, and as its row in the database, so that it stays when the
-/// daemon starts again.
+/// An address for a bridge or interface without one: local, and from its row in the database, so
+/// that it stays when the daemon starts again.
 pub(super) fn random_mac(row: &Row) -> MacAddress {
     let bytes = row.uuid.as_bytes();
     let [a, b, c, d, e, f] = [0, 1, 2, 3, 4, 5].map(|index| bytes[index]);

@@ -256,7 +256,7 @@ impl Bridges {
     }
 
     /// Adds an interface that is not there yet, and returns its number; one that is there takes
-    /// over what is wanted. A device is one of the `arrivals`.
+    /// over the wanted settings. A device is one of the `arrivals`.
     fn add_interface(
         &mut self,
         bridge_name: &str,
@@ -352,7 +352,7 @@ impl Bridges {
         Ok(Some(attached))
     }
 
-    /// Sets what ports do with VLANs, and bridges with what is for the link only, in one change.
+    /// Sets ports' VLANs, and whether bridges forward frames for the link only, in one change.
     fn set_vlans(
         &mut self,
         wanted: &BTreeMap<String, WantedBridge>,
@@ -388,7 +388,7 @@ impl Bridges {
         Ok(())
     }
 
-    /// Sets the mirrors of bridges; returns what is wrong with them.
+    /// Sets the mirrors of bridges; returns their faults.
     fn set_mirrors(
         &mut self,
         wanted: &BTreeMap<String, WantedBridge>,

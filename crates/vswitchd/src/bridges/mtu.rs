@@ -24,7 +24,7 @@ impl Bridges {
 
 impl Bridge {
     fn set_mtus(&mut self, complaints: &mut Vec<String>) {
-        // What is asked for first, so that the least is known.
+        // Requested MTUs first, so that the least is known.
         for interface in self.interfaces.values_mut() {
             if let Some(mtu) = interface.wanted.mtu {
                 complaints.extend(interface.set_mtu(mtu).err());

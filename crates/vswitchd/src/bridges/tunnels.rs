@@ -18,7 +18,7 @@ use super::device::{Device, DeviceKind, about, tunnel_device};
 use super::wanted::WantedInterface;
 use super::{Bridges, Interface};
 
-/// A tunnel that may be opened, and what is worth a warning about it.
+/// A tunnel that may be opened, and warnings about it.
 #[derive(Debug)]
 struct WantedTunnel {
     port: TunnelPort,
@@ -235,7 +235,7 @@ impl Bridges {
         Ok(())
     }
 
-    /// What is worth a warning about interfaces.
+    /// The warnings about all interfaces.
     pub(super) fn warnings(&self) -> Vec<String> {
         let bridges = self.by_name.values();
         let interfaces = bridges.flat_map(|bridge| bridge.interfaces.values());

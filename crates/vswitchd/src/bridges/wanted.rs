@@ -36,7 +36,7 @@ pub(crate) struct WantedBridge {
     pub(crate) datapath_id: Option<u64>,
     pub(crate) hwaddr: Option<MacAddress>,
     pub(crate) description: Option<String>,
-    /// Whether it forwards what is for the link only.
+    /// Whether it forwards frames that are for the link only.
     pub(crate) forwards_bpdus: bool,
     pub(super) mirrors: Vec<WantedMirror>,
     /// Stations that are silent for this long are forgotten.

@@ -30,7 +30,7 @@ pub(super) struct FlowByHand {
     running: Arc<HandFlow>,
 }
 
-/// What is done with a flow.
+/// A command about a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum HandWork {
     /// It is added; it must not be there.

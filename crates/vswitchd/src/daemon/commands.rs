@@ -26,7 +26,7 @@ use crate::vlog::VLOG_COMMANDS;
 /// Carries out a command with its arguments.
 type Handler = fn(&mut Daemon, &[String]) -> Result<String, String>;
 
-/// A command and what does it.
+/// A command and its function.
 type Entry = (ControlCommand, Handler);
 
 /// All commands but those of the log.

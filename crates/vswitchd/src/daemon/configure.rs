@@ -45,7 +45,7 @@ impl Daemon {
                 format!("metrics at http://{address}/metrics")
             });
         }
-        // What is still wrong is not said again.
+        // Complaints that were logged before are not logged again.
         for Complaint { level, text } in complaints.difference(&self.complaints) {
             self.log.write(modules::BRIDGE, *level, || text.clone());
         }

@@ -22,7 +22,7 @@ pub(super) struct DaemonMetrics {
 }
 
 impl DaemonMetrics {
-    /// Does what the database says; returns what is wrong with it.
+    /// Follows the database's setting; returns the complaint about it, if there is one.
     pub(super) fn follow(&mut self, said: Option<&str>, switch: &Switch) -> Option<Complaint> {
         if self.followed.as_deref() != said {
             // The old server has closed its socket before another one opens it.

@@ -22,7 +22,7 @@ pub(super) struct ZonePolicies {
 }
 
 impl ZonePolicies {
-    /// Makes the tracker's policies what is wanted.
+    /// Gives the tracker the wanted policies.
     pub(super) fn follow(&mut self, wanted: WantedZones, tracker: &Tracker) {
         for zone in self.by_zone.keys() {
             if !wanted.contains_key(zone) {

@@ -10,8 +10,8 @@
 //! differs when the packet next leaves. It is written in the same way here, as far as the
 //! values to change back to are known. Where they are not, the list is a `clone(...)`.
 //!
-//! 1. Effects that no datapath has (stations seen, drops counted) are not written; `drop` is
-//!    what has no other.
+//! 1. Effects that no datapath has (stations seen, drops counted) are not written; a list with
+//!    no other effects is `drop`.
 
 use thalweg_packet::{FieldId, PortId, standard as f};
 use thalweg_pipeline::text::print_request;
@@ -67,13 +67,13 @@ impl DatapathActions {
 }
 
 impl ActionWriter<'_> {
-    /// Writes what is done with packets of a flow.
+    /// Writes the actions on packets of a flow.
     pub fn write(&self, effects: &[Effect], flow: &DatapathFlow) -> DatapathActions {
         self.run(effects, flow).0
     }
 
-    /// Writes what is done with packets of a flow, and adds to the flow's mask the bits that
-    /// Open vSwitch compares because of the actions, such as those that they write.
+    /// Writes the actions on packets of a flow, and adds to the flow's mask the bits that Open
+    /// vSwitch compares because of the actions, such as those that they write.
     pub fn write_covering(&self, effects: &[Effect], flow: &mut DatapathFlow) -> DatapathActions {
         let (actions, examined) = self.run(effects, flow);
         flow.compares_queue = effects.iter().any(sets_queue);
@@ -141,7 +141,7 @@ impl ActionWriter<'_> {
         }
     }
 
-    /// Writes what is done with longer packets, and with all others.
+    /// Writes the actions on longer packets, and those on all others.
     fn by_length(&self, limit_bytes: u16, lists: [&[Effect]; 2], commit: &mut Commit) {
         commit.commit();
         let texts = lists.map(|effects| match self.on_copy(effects, commit) {
@@ -219,7 +219,7 @@ impl ActionWriter<'_> {
                 commit.commit();
                 commit.texts.push(print_request(request));
             }
-            // Open vSwitch does not first write what is left to write.
+            // Open vSwitch does not write pending changes first.
             Effect::Meter(place) => commit.texts.push(format!("meter({})", place.0)),
             Effect::Remark(place) => {
                 commit.commit();

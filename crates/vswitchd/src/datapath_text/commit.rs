@@ -335,7 +335,7 @@ impl Commit {
             self.flow.packet_type = ETHER_TYPES | u32::from(ether_type);
             self.pending = Some(Front::Label);
         } else if self.flow.labels.is_empty() {
-            // What is behind a label can no longer be written.
+            // Headers behind a label can no longer be written.
             self.commit();
         }
         self.examine_labels(0..self.flow.labels.len());
@@ -386,7 +386,7 @@ impl Commit {
         self.mark();
     }
 
-    /// The same, with a mark for what is written behind it; the flow keeps its own.
+    /// The same, with a mark for the actions behind it; the flow keeps its own.
     pub(super) fn commit_with_mark(&mut self, mark: Option<u32>) {
         let own = self.flow.values.get(f::PKT_MARK);
         if let Some(mark) = mark {
@@ -530,7 +530,7 @@ impl Commit {
                 common += 1;
                 continue;
             }
-            // What is behind a label that is not the last is MPLS.
+            // Behind a label that is not the last comes MPLS.
             let behind = match base.len() > 1 && !is_mpls(ether_type) {
                 true => 0x8847,
                 false => ether_type,

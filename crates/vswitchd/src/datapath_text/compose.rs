@@ -67,7 +67,7 @@ pub fn compose(flow: &DatapathFlow, payload: FramePayload<'_>) -> Vec<u8> {
     composer.frame
 }
 
-/// A frame of `len` bytes that has the flow's key; what is behind its headers is zero.
+/// A frame of `len` bytes that has the flow's key; the bytes behind its headers are zero.
 ///
 /// # Errors
 /// If the headers need more.

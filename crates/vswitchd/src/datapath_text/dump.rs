@@ -18,7 +18,7 @@ pub struct FlowStatistics {
     pub tcp_flags: u16,
 }
 
-/// What stands for each TCP flag, in the order of `tcpdump`, and the bit of the flag.
+/// The text for each TCP flag, in the order of `tcpdump`, and the bit of the flag.
 const LETTERS: [(&str, u16); 12] = [
     ("S", 0x002),
     ("F", 0x001),

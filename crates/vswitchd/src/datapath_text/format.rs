@@ -25,7 +25,7 @@ use super::options::{AskOption, write_geneve};
 /// How much of a flow is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Extent {
-    /// What is compared.
+    /// The compared bits.
     Compared,
     /// All, with masks.
     Whole,
@@ -167,7 +167,7 @@ impl Attributes<'_> {
     /// The inside of `tunnel(...)`.
     fn tunnel(&self, options: AskOption<'_>) -> String {
         let (key, mask) = (&self.flow.key, &self.flow.mask);
-        // The addresses of the other version of IP, and what is zero, are left out.
+        // The addresses of the other version of IP, and zeros, are left out.
         let is_said = |member: &&Member| member.part.get(key) | member.part.get(mask) != 0;
         let said = |attribute: &Attribute| {
             let said: Vec<Member> = attribute.members.iter().filter(is_said).copied().collect();

@@ -40,8 +40,7 @@ impl Commit {
         self.flow.clear(&[f::ETH_SRC, f::ETH_DST]);
     }
 
-    /// Does something with the packet without its Ethernet header, which comes back with what is
-    /// done next.
+    /// Calls `act` on the packet without its Ethernet header, which the next action brings back.
     pub(super) fn without_ethernet(&mut self, act: impl FnOnce(&mut Commit)) {
         let before = self.flow.clone();
         self.pop_ethernet();
@@ -110,7 +109,7 @@ impl Commit {
         self.base = self.flow.clone();
     }
 
-    /// Writes what was put in front, or that Ethernet was taken off.
+    /// Writes the header that was put in front, or that Ethernet was taken off.
     pub(super) fn front(&mut self) {
         let flow = &self.flow;
         let text = match self.pending.take() {

@@ -326,7 +326,7 @@ fn apply(top: &Level, masks: bool, flow: &mut DatapathFlow) -> Result<(), Datapa
         if !is_there && bits != 0 {
             return Err(DatapathTextError::TagWithoutPresence(bits));
         }
-        // Without what is behind it, or cut off, a tag is the end of the packet.
+        // A tag that is cut off, or has nothing behind it, is the end of the packet.
         let Some(inner) = level.inner.as_deref().filter(|_| is_there) else {
             return Ok(());
         };

@@ -42,7 +42,7 @@ impl SyslogMethod {
         }
     }
 
-    /// What is put before a line, as a pattern, for `vlog/list-pattern`.
+    /// The text in front of a line, as a pattern, for `vlog/list-pattern`.
     pub(crate) fn prefix(&self) -> &'static str {
         match self {
             SyslogMethod::Null => "",

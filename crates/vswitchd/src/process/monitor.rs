@@ -112,7 +112,7 @@ fn watch(options: &DaemonOptions, mut child: Child) -> Result<(), ExitCode> {
     }
 }
 
-/// What is left of the time between two starts.
+/// The rest of the time between two starts.
 fn left(elapsed: Duration) -> Option<Duration> {
     BETWEEN_STARTS
         .checked_sub(elapsed)

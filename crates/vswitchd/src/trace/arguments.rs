@@ -48,7 +48,7 @@ pub struct TraceQuestion {
     pub(super) next_states: Vec<ConnectionState>,
 }
 
-/// What is known of the switch when arguments are read.
+/// The parts of the switch that arguments are read with.
 #[derive(Clone, Copy)]
 pub(super) struct Switch<'a> {
     pub(super) pipeline: &'a Pipeline,
@@ -432,7 +432,7 @@ fn bytes(digits: &str) -> Result<Vec<u8>, TraceRefusal> {
 }
 
 fn payload_length(text: &str) -> Result<usize, TraceRefusal> {
-    // As C's `atoi` reads it: what is no number is zero.
+    // As C's `atoi` reads it: a text that is no number is zero.
     let count = text.parse::<usize>().unwrap_or(0);
     match count > PAYLOAD_BYTES_MAX {
         true => Err(TraceRefusal::PayloadTooLong(text.into())),

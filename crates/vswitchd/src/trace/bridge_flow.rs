@@ -33,8 +33,7 @@ const PROTOCOLS: [(&str, u16, u8); 17] = [
     ("mplsm", 0x8848, 0),
 ];
 
-/// Reads a flow; `ports` finds a port by its name. The result says what is wrong, in Open
-/// vSwitch's words.
+/// Reads a flow; `ports` finds a port by its name. The error is in Open vSwitch's words.
 pub(super) fn read(
     text: &str,
     ports: &dyn Fn(&str) -> Option<PortId>,

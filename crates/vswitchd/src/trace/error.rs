@@ -55,7 +55,7 @@ pub enum TraceRefusal {
     /// The flow continues a walk that is not known.
     #[error("no recirculation data for recirc_id {0:#x}")]
     NoRecirculation(u32),
-    /// What is explained is about first passes only.
+    /// The explanation covers first passes only.
     #[error("ask about the first pass: later ones go on with a walk that was frozen")]
     LaterPass,
     /// The actions of a packet-out cannot be read.

@@ -81,7 +81,7 @@ impl Resumed {
     }
 }
 
-/// What is said when the last copies are not followed.
+/// The line for copies that are not followed any more.
 pub(super) fn too_many(left: usize) -> String {
     let line = "=".repeat(79);
     format!(

@@ -12,7 +12,7 @@ const KEPT: usize = 256;
 /// A walk that a trace froze.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FrozenTrace {
-    /// What is left of it.
+    /// The rest of the walk.
     pub continuation: Arc<Continuation>,
     /// The layout of its registers.
     pub(super) layout: Arc<Layout>,

@@ -5,7 +5,7 @@
 //! last in its parent is not indented: so a chain of `goto_table` stays at the left, and what
 //! a `resubmit` leads to stands apart from the actions that follow it.
 
-/// Most bytes of the tree's text; what is above them is left out with a line that says so.
+/// Most bytes of the tree's text; more are left out, with a line that says so.
 const TEXT_BYTES_MAX: usize = 1 << 24;
 
 /// What a line is.

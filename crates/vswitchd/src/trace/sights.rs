@@ -15,10 +15,10 @@ use super::names::TraceNames;
 use super::nodes::{NodeKind, Nodes};
 use crate::datapath_text::FieldBits;
 
-/// What is said of a `conjunction` that is executed.
+/// The line for a `conjunction` that is executed.
 const IDLE_CONJUNCTION: &str = "executing no-op conjunction action";
 
-/// Said of a resubmit with the tuple of a connection that there is not.
+/// The line for a resubmit with the tuple of a connection that does not exist.
 const NO_TUPLE: &str = "resubmit(ct) with non-tracked or non-IP packet!";
 
 /// Collects the lines of a trace.
@@ -55,7 +55,7 @@ pub(super) struct Fork {
     /// Its fields.
     pub(super) key: FieldBits,
     pub(super) zone: u16,
-    /// The index of what is left of its walk.
+    /// The index of the rest of its walk.
     pub(super) continuation: usize,
     /// How its addresses are translated.
     pub(super) translation: Option<AddressTranslation>,
@@ -496,7 +496,7 @@ fn packet(fields: SeenFields<'_>) -> Match {
     packet
 }
 
-/// What is said of a bound when it is met.
+/// The line for a bound that was met.
 fn said_of(bound: DropReason) -> String {
     use thalweg_pipeline::interpret::{MAX_DEPTH, MAX_LOOKUPS};
     match bound {

@@ -1,4 +1,4 @@
-//! What was dropped, by reason, and the last packets that rules dropped.
+//! Dropped packets: counts by reason, and the last packets that rules dropped.
 //!
 //! Nothing is recorded for this when a packet is dropped: an entry of the caches that drops
 //! knows its packets' number, its last use, and the packet for which it was made. So the samples

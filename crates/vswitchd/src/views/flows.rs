@@ -152,8 +152,8 @@ impl<'a> FlowView<'a> {
     }
 }
 
-/// Numbers of what is sent to controllers along with packets: the same has the same number.
-/// They are of one dump, since nothing can be asked by them.
+/// Numbers of the states that controllers get along with packets: the same state has the same
+/// number. They are of one dump, since nothing can be asked by them.
 #[derive(Debug, Default)]
 pub(crate) struct SenderNumbers(RefCell<HashMap<Option<Sender>, u32>>);
 
@@ -181,7 +181,7 @@ pub(crate) fn finish(
     }
 }
 
-/// What is done with an entry's packets; the flow's mask covers what that needs.
+/// The actions on an entry's packets; the flow's mask covers the bits that they need.
 pub(crate) fn actions_of(
     names: &dyn TraceNames,
     effects: &[Effect],

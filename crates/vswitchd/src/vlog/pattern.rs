@@ -118,7 +118,7 @@ fn flag(text: &str, flag: char) -> (bool, &str) {
     }
 }
 
-/// What stands in braces, or the default; and what follows.
+/// The text in braces, or the default; and the rest behind it.
 fn braces<'a>(text: &'a str, default: &'a str) -> (&'a str, &'a str) {
     let Some(inner) = text.strip_prefix('{') else {
         return (default, text);

@@ -304,7 +304,7 @@ fn a_second_signal_ends_it_at_once() {
     let signal = running.wait().status.signal();
     assert!(matches!(signal, Some(2 | 15)), "{signal:?}");
     assert_ne!(asked.wait().code(), Some(0));
-    // The next daemon removes what is left.
+    // The next daemon removes the files that are left.
     fixture.daemon(&USUAL);
     exit(&fixture);
     assert!(fixture.read_pid().is_none());

@@ -88,7 +88,7 @@ pub(in crate::openflow) fn max_length(asked: &[of_action::Action]) -> u16 {
 
 /// Reads lists of actions.
 struct Reader {
-    /// What is known of the packet; `None` where the rule is not known.
+    /// Known facts about the packet; `None` where the rule is not known.
     shape: Option<Shape>,
 }
 

@@ -1,4 +1,4 @@
-//! What is known of a rule's packets: first from its match, then from each action.
+//! Known facts about a rule's packets: first from its match, then from each action.
 
 use thalweg_openflow::Needs;
 use thalweg_packet::FieldId;
@@ -11,7 +11,7 @@ const ARP: [u16; 2] = [0x0806, 0x8035];
 const NSH: u16 = 0x894f;
 const MPLS: [u16; 2] = [0x8847, 0x8848];
 
-/// What is known of the headers; zero where nothing is known.
+/// Known facts about the headers; zero for an unknown one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Shape {
     ether_type: u16,
@@ -99,7 +99,7 @@ impl Shape {
                     ..Shape::default()
                 };
             }
-            // What is behind another header than Ethernet is not known.
+            // The header behind one other than Ethernet is not known.
             Action::Decap(_) if self.is_layer3 => *self = Shape::default(),
             Action::Decap(_) => self.is_layer3 = true,
             Action::SetField(writes) => {

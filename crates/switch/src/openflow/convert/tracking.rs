@@ -24,7 +24,7 @@ const RANDOM: u16 = 16;
 /// The ports of the protocols that announce connections.
 const ALGS: [(u16, Alg); 2] = [(21, Alg::Ftp), (69, Alg::Tftp)];
 
-/// A `ct` without what stands inside of it.
+/// Converts a `ct`, without its nested actions.
 ///
 /// # Errors
 /// If its zone is in a field that the pipeline does not have, or its protocol is not known.

@@ -142,7 +142,7 @@ fn outbox() -> Outbox {
     outbox
 }
 
-/// What comes back of a paused packet: all that is told of it, as bytes.
+/// Encodes all that a controller gets of a paused packet, and decodes it again.
 fn there_and_back(
     pipeline: &Pipeline,
     version: Version,
@@ -344,7 +344,7 @@ impl Twins {
         let Some(expected) = self.expected(packet) else {
             return;
         };
-        // Twice: by a walk and by what is remembered of it.
+        // Twice: by a walk, and by the cache entry that it made.
         for _ in 0..2 {
             let version = Version::ALL[self.random.random_range(0..Version::ALL.len())];
             let Some(resumed) = self.resumed(packet, version) else {
@@ -355,7 +355,7 @@ impl Twins {
         self.compared += 1;
     }
 
-    /// Flips bits that the walk did not depend on: what is paused stays the same.
+    /// Flips bits that the walk did not depend on: the paused state stays the same.
     fn flip(&mut self, packet: &Packet) {
         let pipeline = self.paused.pipeline();
         let layout = pipeline.layout();
@@ -407,7 +407,7 @@ fn what_is_resumed_is_what_is_never_paused() {
     assert!(resumed > compared / 2, "{resumed} of {compared}");
 }
 
-/// Loads rules, pauses a packet from port 1, and returns the pipeline with what is told.
+/// Loads rules, pauses a packet from port 1, and returns the engine, the notice and the packet.
 fn paused(rules: &str) -> (Engine, Notice, Packet) {
     let mut engine = Engine::new(Config::default()).expect("it makes sense");
     (1..=4).for_each(|port| engine.add_port(PortId(port), Instant::ZERO));
@@ -493,7 +493,7 @@ fn a_controller_may_change_the_packet_and_what_is_beside_it() {
     told.data = data.into();
     let changed = resume(&told).expect("it may change");
     assert_eq!(ports(&engine, changed), [1]);
-    // What is in the packet cannot be said beside it.
+    // A condition cannot repeat a field of the packet itself.
     told.metadata
         .conditions
         .push(thalweg_openflow::Condition::exact(

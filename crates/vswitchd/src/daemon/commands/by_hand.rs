@@ -78,8 +78,8 @@ fn delete(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
     Ok(String::new())
 }
 
-/// Does what the lines of a file say: `[add|modify|delete] flow [actions]`. A line that cannot
-/// be done ends that; what was done before stays.
+/// Does what the lines of a file say: `[add|modify|delete] flow [actions]`. The first line that
+/// cannot be done ends that; earlier lines stay done.
 fn follow_file(
     daemon: &mut Daemon,
     usual: HandWork,

@@ -87,7 +87,7 @@ fn counters(totals: &Totals) -> Vec<(&'static str, u64)> {
             None => counters.push((name, dropped(ours))),
         }
     }
-    // What has no name there has ours.
+    // Drops without a name there have ours.
     for (name, count) in &drops {
         let is_named = DROPS.iter().any(|(ours, _)| ours == name) || BY_RULES.contains(name);
         if !is_named {

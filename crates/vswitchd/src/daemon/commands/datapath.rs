@@ -77,12 +77,12 @@ fn set_feature(daemon: &mut Daemon, words: &[String]) -> Result<String, String> 
     }
 }
 
-/// The features that depend on the bridge or on what was set.
+/// The features that depend on the bridge or on settings.
 const TUNNELS: &str = "Tunnel push pop";
 /// The same.
 const LABELS: &str = "MPLS Label add";
 
-/// What a datapath can do, as Open vSwitch lists it; `None` is what is not always the same.
+/// The features of a datapath, as Open vSwitch lists them; `None` for one that varies.
 const FEATURES: [(&str, Option<&str>); 26] = [
     ("Masked set action", Some("Yes")),
     (TUNNELS, None),

@@ -68,7 +68,7 @@ fn warp_time(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String
     clock.stop();
     let patience = std::time::Instant::now() + CONTROLLER_PATIENCE;
     while rest > 0 {
-        // What was begun before the clock moves is over before, as on a machine without load.
+        // Work that began before the clock moves ends before, as on a machine without load.
         daemon.await_controllers(patience);
         let now = rest.min(step);
         clock.advance(Duration::from_millis(now));

@@ -96,7 +96,7 @@ fn delete(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
     }
 }
 
-/// Forgets what was learned; what is fixed stays.
+/// Forgets learned stations; fixed ones stay.
 fn flush(daemon: &mut Daemon, arguments: &[String]) -> Result<String, String> {
     for bridge in bridges(daemon, arguments)? {
         daemon.switch.forget_stations(bridge);

@@ -18,7 +18,7 @@ fn write(effects: &[Effect], flow: &DatapathFlow) -> String {
     writer.write(effects, flow).text
 }
 
-/// The actions on packets of a flow, of which the mask has nothing but what is named.
+/// Checks the actions on packets of a flow, whose mask has only the named bits.
 fn actions(flow: &str, effects: &[Effect], expected: &str) {
     let mut flow = read(flow);
     flow.mask = FieldBits::default();

@@ -107,7 +107,7 @@ const FLOWS: [(&str, usize); 22] = [
     ("eth(src=00:01:02:03:04:05,dst=10:11:12:13:14:15)", 14),
 ];
 
-/// What comes out of the frame is what the text says, presence of headers included.
+/// The frame has the key that the text says, presence of headers included.
 #[test]
 fn a_frame_has_the_key_of_its_flow() {
     for (text, len) in FLOWS {

@@ -191,7 +191,7 @@ fn options_of_tunnels_are_written_as_far_as_they_are_compared() {
     flow.key.set(f::TUN_ERSPAN_VER, 1);
     let expected = "geneve({class=0x102,type=0x3,len=4,0x1234}),erspan(ver=1)";
     assert_eq!(written(&flow), format!("{before},{expected})"));
-    // What is written is read.
+    // The written text can be read.
     assert_eq!(
         read(&written(&flow)).options[0].bits,
         Some((0x1234, 0xffff_ffff))

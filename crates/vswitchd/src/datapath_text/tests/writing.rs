@@ -383,7 +383,7 @@ proptest! {
         let read = FlowReader::new(&same).with_masks().read(&text);
         let read = read.map(|read| DatapathFlow { tunnel_flags: 0, ..read });
         prop_assert_eq!(read.as_ref(), Ok(&flow), "{}", text);
-        // What is shown and not compared is known, so the verbose form says more than the other.
+        // Fields that are shown and not compared are known, so the verbose form says more.
         let verbose = write_verbosely(&flow);
         let read = FlowReader::new(&same).with_masks().read(&verbose);
         prop_assert_eq!(read.map(|read| write(&read)), Ok(text), "{}", verbose);
