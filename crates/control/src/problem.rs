@@ -33,7 +33,7 @@ const MAX_TEXT_BYTES: usize = 96;
 pub struct Problem {
     /// The canonical code.
     pub code: Code,
-    /// What is wrong, and what to do about it.
+    /// A description of the fault, and advice.
     pub message: String,
 }
 

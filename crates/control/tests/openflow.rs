@@ -461,7 +461,7 @@ fn bytes_that_are_no_messages_end_their_connection_only() {
     bad.write_all(b"GET / HTTP/1.1\r\n\r\n".repeat(2_000).as_slice())
         .unwrap();
     let mut told = Vec::new();
-    // What was not read may be answered by a reset.
+    // Bytes that the server did not read may be answered by a reset.
     match bad.read_to_end(&mut told) {
         Ok(_) => {}
         Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),

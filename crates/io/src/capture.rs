@@ -8,7 +8,7 @@
 //!    loop, or more memory than [`reader`]'s largest record.
 //! 2. A truncated capture yields every whole packet before the cut.
 //! 3. A packet that was captured only in part keeps its original length, through the switch
-//!    and in what is written.
+//!    and in written captures.
 //! 4. Times are nanoseconds since the Unix epoch, whatever the resolution in the file.
 //!
 //! References: pcap, draft-ietf-opsawg-pcap; pcapng, draft-ietf-opsawg-pcapng.

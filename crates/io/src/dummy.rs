@@ -1,10 +1,10 @@
 //! A port without a network, driven by hand: Open vSwitch's `dummy` devices.
 //!
-//! What is injected into the [`DummyHandle`] is received; what is sent is counted and gone. To
-//! keep it, wrap the port in a [`crate::TracePort`]. Its descriptor wakes a worker, so an idle
-//! dummy costs nothing.
+//! The port receives packets that are injected into the [`DummyHandle`]. Sent packets are counted
+//! and gone; to keep them, wrap the port in a [`crate::TracePort`]. Its descriptor wakes a worker,
+//! so an idle dummy costs nothing.
 //!
-//! Dummies may be joined by streams ([`DummyEnd`]): what one sends the other receives.
+//! Dummies may be joined by streams ([`DummyEnd`]): one receives the packets that another sends.
 //!
 //! 1. The queue holds at most [`CAPACITY`] packets; injecting more is refused.
 //! 2. While packets wait, the descriptor is ready. `is_rung` says whether it may be, so that a look
@@ -53,7 +53,7 @@ impl Queue {
     /// Makes the descriptor ready.
     fn ring(&mut self, event: &OwnedFd) {
         if !std::mem::replace(&mut self.is_rung, true) {
-            // It does not fail: what was written before has been read.
+            // It does not fail: earlier writes have been read.
             let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
         }
     }

@@ -93,7 +93,7 @@ pub(crate) fn send_finished<P: Port + ?Sized>(
                 if ready.len() >= BURST || pool.available() == 0 {
                     port.send(pool, &mut ready);
                 }
-                // The pool frees what is too much for it.
+                // The pool frees packets that are too many for it.
                 let mut segment = pool.take().unwrap_or_default();
                 packet.emit_segment(index, &mut segment);
                 ready.push(segment);

@@ -44,7 +44,7 @@ pub(crate) struct Sink<'a> {
     pub(crate) pool: &'a mut PacketPool,
     /// Where packets go.
     pub(crate) burst: &'a mut Vec<Packet>,
-    /// What the port has counted.
+    /// The port's counters.
     pub(crate) counters: &'a mut PortCounters,
     /// The longest burst.
     pub(crate) limit: usize,

@@ -1,8 +1,8 @@
 //! Tunnels between hosts: devices that put packets into tunnels and take them out.
 //!
 //! A packet carries the values of its tunnel ([`thalweg_packet::Packet::tunnel`]); rules read and
-//! write them. A [`TunnelDevice`] makes outer headers of them when it sends, and sets them on what
-//! it takes out of a tunnel.
+//! write them. A [`TunnelDevice`] makes outer headers of them when it sends, and sets them on
+//! packets that it takes out of a tunnel.
 //!
 //! ```text
 //!   send:     values, settings of the port --> outer addresses, header --> a socket
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! All devices of a switch share a [`TunnelHub`], since ports with one UDP port share a socket:
-//! what comes in belongs to one of them by addresses and key. One of them receives for all; when
-//! it closes, another takes over. A received packet names the port that it belongs to, whichever
+//! a packet's addresses and key say which port it belongs to. One device receives for all; when it
+//! closes, another takes over. A received packet names the port that it belongs to, whichever
 //! device handed it over.
 //!
 //! VXLAN, Geneve and GTP-U go over UDP sockets, GRE and ERSPAN over raw ones, so the kernel routes,

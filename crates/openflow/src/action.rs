@@ -1,6 +1,6 @@
 //! Actions and instructions, for all versions.
 //!
-//! A value says what is done, not how a version writes it: `mod_nw_src` of OpenFlow 1.0,
+//! A value says what an action does, not how a version writes it: `mod_nw_src` of OpenFlow 1.0,
 //! `set_field` of 1.2 and Nicira's `reg_load` are all [`Action::SetField`]. Encoding chooses
 //! the form that Open vSwitch chooses, so that a controller reads back what it would read from
 //! Open vSwitch. Where Open vSwitch remembers the form that an action came in, the action does.
@@ -226,7 +226,7 @@ pub enum Action {
     },
     /// Writes one of several values, by a hash.
     Multipath {
-        /// What is hashed.
+        /// The fields to hash.
         fields: u16,
         /// The seed.
         basis: u16,
@@ -313,7 +313,7 @@ pub struct Controller {
 pub struct Bundle {
     /// How the port is chosen.
     pub algorithm: u16,
-    /// What is hashed.
+    /// The fields to hash.
     pub fields: u16,
     /// The seed.
     pub basis: u16,
@@ -357,7 +357,7 @@ pub struct Learn {
 pub struct LearnSpec {
     /// Where the bits come from.
     pub source: LearnSource,
-    /// What is done with them.
+    /// Where they go.
     pub destination: LearnDestination,
     /// How many bits.
     pub width_bits: u16,
@@ -372,7 +372,7 @@ pub enum LearnSource {
     Immediate(Value),
 }
 
-/// What is done with the bits of a [`LearnSpec`].
+/// Where the bits of a [`LearnSpec`] go in the learned entry.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum LearnDestination {
     /// The entry matches them in this field.
@@ -422,7 +422,7 @@ pub struct Ct {
     pub recirc_table: u8,
     /// The application layer gateway: 21 for FTP, 69 for TFTP, 0 for none.
     pub alg: u16,
-    /// What is done with the connection.
+    /// The actions on the connection.
     pub actions: Vec<Action>,
 }
 

@@ -88,7 +88,7 @@ pub fn xid_of(message: &[u8]) -> u32 {
 /// Reads a whole message.
 ///
 /// # Errors
-/// With the standard's error for what is wrong with it.
+/// With the standard's error for the message's fault.
 ///
 /// ```
 /// use thalweg_openflow::message::Message;
@@ -211,8 +211,8 @@ fn stats_types(version: Version) -> (u8, u8) {
     }
 }
 
-/// Writes a message; `None` if the version has no such message or cannot say what is in it, or
-/// if it is longer than 65,535 bytes.
+/// Writes a message; `None` if the version has no such message or cannot express it, or if it
+/// is longer than 65,535 bytes.
 pub fn encode(version: Version, xid: u32, message: &Message) -> Option<Vec<u8>> {
     if let Message::Hello(hello) = message {
         return Some(encode_hello(xid, *hello));

@@ -118,7 +118,7 @@ impl fmt::Debug for ErrorCode {
 pub struct Refusal {
     /// The error that the peer is told.
     pub code: ErrorCode,
-    /// What is wrong, for logs.
+    /// A description of the fault, for logs.
     pub what: String,
 }
 

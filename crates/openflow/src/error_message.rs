@@ -19,7 +19,7 @@ pub struct ErrorMessage {
 }
 
 /// Most bytes of a message that an error quotes; Open vSwitch, too, quotes all that there is room
-/// for. The rest of an error's message is shorter than what is left.
+/// for. The rest of an error's message is shorter than the remaining room.
 const MOST_QUOTED: usize = u16::MAX as usize - 64;
 
 /// The experimenter's number of OpenFlow 1.0 and 1.1 errors (Open vSwitch, `NXVC_VENDOR_ERROR`).

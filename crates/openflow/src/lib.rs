@@ -5,7 +5,7 @@
 //!
 //! 1. [`decode`] never trusts a length, never panics, and allocates no more than a constant
 //!    times the size of the message.
-//! 2. What is refused has the standard's error ([`Refusal`]), in every version
+//! 2. Each refusal has the standard's error ([`Refusal`]), in every version
 //!    ([`ErrorCode::number`]).
 //! 3. A message that Open vSwitch's programs write is decoded and encoded to the same bytes.
 //! 4. One list per kind of thing serves all versions: fields (`field/table.rs`), errors

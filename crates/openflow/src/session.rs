@@ -63,7 +63,7 @@ impl Incoming {
     }
 }
 
-/// What a session has counted.
+/// The counters of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SessionCounters {
     /// Messages received.
@@ -147,7 +147,7 @@ impl Session {
         }
     }
 
-    /// Whether the session has ended; what is left of the output may still be sent.
+    /// Whether the session has ended. The remaining output may still be sent.
     pub fn is_over(&self) -> bool {
         self.state == State::Over
     }
@@ -163,7 +163,7 @@ impl Session {
         self.end.get_or_insert(reason);
     }
 
-    /// What it has counted.
+    /// Its counters.
     pub fn counters(&self) -> SessionCounters {
         self.counters
     }

@@ -4,8 +4,8 @@ use crate::error::{ErrorCode, Refusal, refuse};
 
 /// Reads a message or a part of it from front to back.
 ///
-/// 1. It never reads beyond its bytes; what is missing is an error of the code that the part
-///    has for a bad length.
+/// 1. It never reads beyond its bytes. Where bytes are missing, the error has the code that the
+///    part has for a bad length.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
@@ -33,7 +33,7 @@ impl<'a> Reader<'a> {
         self.bytes
     }
 
-    /// The same bytes with another error for what is missing.
+    /// The same bytes, with another error for missing ones.
     pub fn with_code(self, too_short: ErrorCode) -> Reader<'a> {
         Reader { too_short, ..self }
     }
@@ -190,7 +190,7 @@ impl Writer {
         self.zeros(length - end);
     }
 
-    /// Drops what stands behind the first `length` bytes.
+    /// Drops the bytes behind the first `length`.
     pub fn truncate(&mut self, length: usize) {
         self.bytes.truncate(length);
     }

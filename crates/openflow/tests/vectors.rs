@@ -128,8 +128,8 @@ fn open_vswitch_reads_what_is_written() {
 #[cfg(feature = "privileged-tests")]
 fn is_expected(line: &str) -> bool {
     let expected = [
-        // Metadata, and "go to table" behind it, in 1.0. Another line says what was wrong
-        // wherever "bad instructions" stands.
+        // Metadata, and "go to table" behind it, in 1.0. Wherever "bad instructions" stands,
+        // another line names the fault.
         "OFPBAC_UNSUPPORTED_ORDER",
         // The matches of 1.0 and 1.1 cannot name neighbour discovery.
         "set_field nd_reserved lacks correct prerequisites",
@@ -149,7 +149,7 @@ fn is_expected(line: &str) -> bool {
     expected.iter().any(|expected| line.contains(expected))
 }
 
-/// Reads bytes and writes what was read.
+/// Reads a message and writes it again.
 fn read_and_write(bytes: &[u8], context: Context) {
     if let Ok(frame) = decode(bytes, context) {
         for version in Version::ALL {

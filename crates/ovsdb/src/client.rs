@@ -157,7 +157,7 @@ pub enum SubmitError {
     NotLocked,
 }
 
-/// What a client has counted.
+/// The counters of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DatabaseCounters {
     /// Connections that were made.
@@ -298,7 +298,7 @@ impl DatabaseClient {
         &self.replica
     }
 
-    /// What it has counted.
+    /// Its counters.
     pub fn counters(&self) -> DatabaseCounters {
         self.counters
     }
@@ -589,7 +589,7 @@ impl DatabaseClient {
         Ok(())
     }
 
-    /// The reply to a monitor: all rows, or what has changed since the last transaction.
+    /// The reply to a monitor: all rows, or the changes since the last transaction.
     fn take_rows(&mut self, monitor: Monitor, result: &Value) -> Result<(), DatabaseFault> {
         const NONSENSE: DatabaseFault = DatabaseFault::Nonsense("reply to a monitor");
         let form = monitor.form();

@@ -1,6 +1,6 @@
 //! Tables and columns that a client wants, as data, and their values as types of Rust.
 //!
-//! [`TableSpec`] says what is wanted; the schema of a server may lack it or have more. A
+//! [`TableSpec`] lists wanted columns; the schema of a server may lack some or have more. A
 //! [`Column`] is the place of a value in a [`Row`](crate::Row) together with its type:
 //! `row.get(bridge::NAME)` is a text.
 

@@ -8,16 +8,16 @@
 //!   the tables, holds the lock, and makes transactions.
 //! - [`DatabaseReplica`] has the rows; [`open_vswitch`] lists the tables and columns that a
 //!   switch uses, with types: `row.get(bridge::NAME)` is a text.
-//! - [`DatabaseTransaction`] is what shall change together or not at all.
+//! - [`DatabaseTransaction`] holds changes that are made together or not at all.
 //! - [`jsonrpc`] is the protocol below, for clients and servers: the control socket of
 //!   `ovs-appctl` speaks it too.
 //!
-//! 1. No bytes of a peer make it panic, and what a peer can make it hold is bounded
+//! 1. No bytes of a peer make it panic. Limits bound the memory that a peer can make it use
 //!    ([`jsonrpc::RpcLimits`], [`ReplicaLimits`]).
 //! 2. A batch of updates is told at once, with each row before and after. After a new
-//!    connection only what differs is told.
-//! 3. What the server's schema lacks reads as unset and is reported; what has another type is
-//!    an error.
+//!    connection only differences are told.
+//! 3. A table or column that the server's schema lacks reads as unset and is reported; a column
+//!    of another type is an error.
 //!
 //! A daemon's loop, here with a server that knows three requests:
 //!

@@ -207,7 +207,7 @@ fn datum_difference(old: &Datum, new: &Datum, expected: Expected) -> Datum {
     }))
 }
 
-/// A schema that has what is wanted.
+/// A schema with all wanted tables and columns.
 pub(crate) fn schema() -> Value {
     let mut tables = Map::new();
     for spec in TABLES {

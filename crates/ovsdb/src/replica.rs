@@ -116,7 +116,7 @@ impl Default for ReplicaLimits {
 pub enum UpdateForm {
     /// `monitor`: old and new columns (RFC 7047, section 4.1.6).
     Whole,
-    /// `monitor_cond` and `monitor_cond_since`: rows without what is unset, and differences
+    /// `monitor_cond` and `monitor_cond_since`: rows without unset columns, and differences
     /// (ovsdb-server(7), sections 4.1.12 to 4.1.15).
     Difference,
 }
@@ -151,7 +151,7 @@ pub enum ReplicaError {
     Update {
         /// The table, row and column.
         place: String,
-        /// What is wrong.
+        /// A description of the fault.
         what: String,
     },
     /// Too many rows.

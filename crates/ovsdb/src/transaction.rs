@@ -2,7 +2,7 @@
 //!
 //! A transaction is built from rows of the replica and new ones, and becomes the operations of
 //! RFC 7047, section 5.2, when it is submitted. The operations are, in order: `assert` of the
-//! lock, `wait` for what was relied on, `delete`, `update`, `insert`, `mutate`, `comment`,
+//! lock, `wait` for the values relied on, `delete`, `update`, `insert`, `mutate`, `comment`,
 //! `abort`.
 //!
 //! 1. A value that the replica has already is not written.
@@ -26,7 +26,7 @@ use crate::number::integer;
 use crate::replica::{DatabaseReplica, Row};
 use crate::value::{Datum, NewRow, parse_uuid};
 
-/// What is done to a row of the database.
+/// The operations on a row of the database.
 #[derive(Clone, Debug)]
 struct Edit {
     row: Arc<Row>,

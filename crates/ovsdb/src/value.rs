@@ -1,4 +1,4 @@
-//! What a column of a row holds: atoms, sets of them, and maps (RFC 7047, section 5.1).
+//! The values of a column: atoms, sets of them, and maps (RFC 7047, section 5.1).
 //!
 //! A [`Datum`] is sorted and has no duplicates, so that equal values compare as equal. A
 //! scalar is a set of one, an absent optional value an empty set.
@@ -244,7 +244,7 @@ impl Datum {
     }
 
     /// Applies a difference as `update2` has it: of a column with at most one element the new
-    /// value, of sets what comes or goes, of maps the pairs that come, change or go.
+    /// value, of sets the elements that come or go, of maps the pairs that come, change or go.
     pub(crate) fn apply(&self, difference: &Datum, column: &ColumnType) -> Datum {
         if column.max <= 1 {
             return difference.clone();

@@ -69,7 +69,7 @@ pub struct CommandError {
     pub line: usize,
     /// The column of the faulty word, or of the first: in characters from 1.
     pub column: usize,
-    /// What is wrong.
+    /// A description of the fault.
     pub what: String,
 }
 

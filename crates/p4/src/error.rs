@@ -25,7 +25,7 @@ pub enum LoadError {
         pointer: String,
         /// The line of P4 it came from, if the compiler recorded it.
         source_location: Option<SourceLocation>,
-        /// What is wrong.
+        /// A description of the fault.
         what: String,
     },
 }

@@ -206,7 +206,7 @@ fn open(path: &Path, data: Option<&Path>) -> Result<(String, Reader)> {
 /// Longest trace, 4 GiB of text. It bounds what a packed file can expand to.
 const MOST_BYTES: u64 = 1 << 32;
 
-/// Reads up to [`MOST_BYTES`], and fails on what is longer.
+/// Reads up to [`MOST_BYTES`], and fails if there are more.
 struct Limited<R> {
     inner: R,
     left: u64,

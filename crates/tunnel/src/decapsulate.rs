@@ -10,7 +10,7 @@
 //! 1. No bytes make decapsulation panic, and the range lies in the bytes.
 //! 2. A packet that is accepted has whole headers, right checksums where there are any, and is no
 //!    fragment.
-//! 3. What is accepted can be encapsulated again, and is then read as the same. Only GTP-U's
+//! 3. An accepted packet can be encapsulated again, and is then read as the same. Only GTP-U's
 //!    messages without a packet have nothing to encapsulate.
 //!
 //! Behind UDP the inner packet ends where UDP's length says; Open vSwitch keeps padding behind it.

@@ -9,8 +9,8 @@
 //! `lib/netdev-native-tnl.c`), and prints the first step's bytes in `tnl_push`. Lengths,
 //! checksums, the UDP source port, sequence numbers and timestamps belong to the second step.
 //!
-//! 1. What is pushed is what [`crate::decapsulate_frame`] and [`crate::decapsulate_payload`] read,
-//!    with the same values.
+//! 1. [`crate::decapsulate_frame`] and [`crate::decapsulate_payload`] read pushed headers, with the
+//!    same values.
 //! 2. A packet for which an error is returned is left as it was.
 
 use thalweg_packet::Packet;
@@ -63,7 +63,7 @@ pub struct HeaderSettings {
     pub may_omit_ipv6_checksum: bool,
 }
 
-/// What differs from packet to packet.
+/// The values that differ from packet to packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct PerPacket {
     /// The outer UDP source port; see [`crate::SourcePorts`].

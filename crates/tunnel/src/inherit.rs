@@ -1,4 +1,4 @@
-//! What the outer IP header takes from the inner one, and gives back to it.
+//! Passes values of the inner IP header to the outer one, and congestion marks back.
 //!
 //! These are Open vSwitch's rules (`tnl_port_send` and `tnl_process_ecn` of `ofproto/tunnel.c`):
 //! the code point and the time to live are inherited if the tunnel's port says so, congestion

@@ -274,7 +274,7 @@ impl TunnelPort {
             && self.extensions.has_group_policy != other.extensions.has_group_policy
     }
 
-    /// The options that make this port, by name, without those that say what is usual.
+    /// The options that make this port, by name, without those with usual values.
     ///
     /// The extensions of VXLAN are not among them, as in Open vSwitch.
     pub fn options(&self) -> Vec<(&'static str, String)> {

@@ -1,4 +1,4 @@
-//! Which tunnel port an outer packet belongs to.
+//! Finds the tunnel port that an outer packet belongs to.
 //!
 //! Ports of one type and one UDP destination port share a [`TunnelListener`], which takes the outer
 //! packets that come to its protocol and port. Among the ports of a listener, key and outer
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! That is 2 * 2 * 3 = 12 classes of ports. The first class with a port that matches wins, in
-//! lexicographic order, where what is named first in a line comes first. Within a class, a port for
+//! lexicographic order, where the first name in a line comes first. Within a class, a port for
 //! packets of the packet's own kind (with or without an Ethernet header) comes before a port for
 //! both. This is Open vSwitch's order (`tnl_find` of `ofproto/tunnel.c`).
 //!
@@ -315,7 +315,7 @@ impl<T: Copy + Ord> TunnelPorts<T> {
 
     /// The port of a received packet: of a kind of tunnel, with a UDP destination port.
     ///
-    /// The flavour of VXLAN does not matter here, nor does the UDP port for what is not over UDP.
+    /// The flavour of VXLAN does not matter here, nor does the UDP port for tunnels without UDP.
     pub fn find(
         &self,
         kind: TunnelKind,

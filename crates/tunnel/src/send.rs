@@ -9,9 +9,9 @@
 //! - Addresses and key are the port's, unless it says `flow`; the UDP port is always the port's.
 //! - Type of service and time to live are fixed or inherited, congestion marks always inherited.
 //! - Of the flags, only the mark of control packets stays as it is.
-//! - What a packet was received at is no address to send it to.
+//! - A packet is not sent to the address at which it was received.
 //!
-//! 1. Two packets that agree on what was read, and on whether they are IP, have the same answer.
+//! 1. Two packets that agree on the fields read, and on whether they are IP, have the same answer.
 //! 2. Values that the kind of tunnel does not have are zero.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -77,7 +77,7 @@ fn port_number(text: &str) -> Option<u16> {
 /// Open vSwitch's hash of a packet's addresses, protocol and ports.
 ///
 /// `headers` are those of the Ethernet frame `frame`. Packets of one connection and direction have
-/// the same hash. What is neither IP nor ARP has one hash.
+/// the same hash. All packets that are neither IP nor ARP have one hash.
 pub fn five_tuple_hash(frame: &[u8], headers: &Headers) -> u32 {
     let mut words = Words(0);
     let protocol = match headers.scalar(Scalar::EtherType) {

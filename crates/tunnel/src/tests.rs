@@ -1,4 +1,4 @@
-//! What several tests of the crate use, and the tests themselves.
+//! Shared parts of the crate's tests, and the tests themselves.
 
 mod generate;
 mod known;

@@ -6,10 +6,11 @@
 //!   | flags | D A      | group:16  | VNI | reserved | frame ...               I G: group policy
 //! ```
 //!
-//! What is accepted is Open vSwitch's: the P flag alone says that a header is VXLAN-GPE, reserved
-//! bits must be zero, and the version of VXLAN-GPE is not looked at. Open vSwitch's userspace
-//! knows no group policy; that follows Linux (`vxlan_parse_gbp_hdr`, `vxlan_build_gbp_hdr`), which
-//! ignores the reserved bits beside a group, and sends no group that is zero.
+//! Headers are accepted as in Open vSwitch. The P flag alone says that a header is VXLAN-GPE,
+//! reserved bits must be zero, and the version of VXLAN-GPE is not looked at. Open vSwitch's
+//! userspace knows no group policy; that follows Linux (`vxlan_parse_gbp_hdr`,
+//! `vxlan_build_gbp_hdr`), which ignores the reserved bits beside a group, and sends no group that
+//! is zero.
 
 use thalweg_packet::wire::EtherType;
 

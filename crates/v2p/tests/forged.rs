@@ -1,4 +1,4 @@
-//! What a host may and may not say: tags and messages from a host's port.
+//! Tests which tags and messages a switch accepts from a host's port.
 
 mod lab;
 

@@ -258,7 +258,7 @@ fn section_3_2_2_a_gateway_tor_sends_no_learning_packet_to_itself() {
 fn section_3_2_2_learning_packets_are_sent_with_a_probability() {
     let mut switch = roomy(GATEWAY_TOR, Profile::Paper);
     let limit = (LEARNING_PROBABILITY * 2_f64.powi(32)) as u32;
-    // The same mapping again and again: sending does not depend on what is known.
+    // The same mapping again and again: sending does not depend on known mappings.
     for draw in [limit, u32::MAX, limit - 1, limit, 0, limit - 1] {
         for to in [host(2, 0), gateway(0)] {
             let mut packet = packet(key(9), host(1, 0), key(1), to);

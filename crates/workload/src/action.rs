@@ -133,7 +133,7 @@ pub enum Action {
     HashedPort(&'static str, Vec<u32>),
     /// Write 0, or with more than one link a number that a hash of these fields chooses.
     Multipath(&'static str, u32, FieldSlice),
-    /// End the pass; what is left follows in another.
+    /// End the pass; the remaining actions follow in another.
     DebugRecirculation,
     /// Do nothing, by the slow path.
     DebugSlow,

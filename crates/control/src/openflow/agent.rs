@@ -108,7 +108,7 @@ pub struct ConnectionStatus {
     pub version: Option<Version>,
     /// Its role.
     pub role: Role,
-    /// What its session has counted.
+    /// The counters of its session.
     pub counters: SessionCounters,
     /// Packets that it did not get because it was slow.
     pub packets_dropped: u64,
@@ -116,7 +116,7 @@ pub struct ConnectionStatus {
     pub packets_limited: u64,
 }
 
-/// What an agent has counted, of connections that are there and that have ended.
+/// The counters of an agent, over present and ended connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AgentCounters {
     /// Messages received.
@@ -167,7 +167,7 @@ pub struct Agent<T> {
     copies: Option<Vec<Bytes>>,
     changes_done: u64,
     changes_refused: u64,
-    /// What connections that have ended had counted.
+    /// The counters of ended connections.
     ended: AgentCounters,
 }
 
@@ -321,7 +321,7 @@ impl<T: Target> Agent<T> {
         self.follow_misses();
     }
 
-    /// What the agent has counted.
+    /// The agent's counters.
     pub fn counters(&self) -> AgentCounters {
         let mut counters = self.ended;
         self.links.values().for_each(|link| counters.add(link));

@@ -178,7 +178,7 @@ impl Default for OpenFlowConfig {
     }
 }
 
-/// What a server has counted.
+/// The counters of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OpenFlowServerCounters {
     /// Connections accepted.
@@ -191,7 +191,7 @@ pub struct OpenFlowServerCounters {
     pub unreachable: u64,
     /// Handshakes of TLS that failed.
     pub failed_handshakes: u64,
-    /// What the connections' agent has counted, up to half a second ago.
+    /// The counters of the connections' agent, up to half a second old.
     pub agent: AgentCounters,
 }
 
@@ -227,7 +227,7 @@ pub struct OpenFlowServer {
     shown: Arc<Shown>,
 }
 
-/// What the server's thread shows to its owner.
+/// The state that the server's thread shows to its owner.
 #[derive(Debug)]
 struct Shown {
     has_controller: AtomicBool,
@@ -362,7 +362,7 @@ impl OpenFlowServer {
         self.shown.turns.load(Ordering::Acquire)
     }
 
-    /// What it has counted.
+    /// Its counters.
     pub fn counters(&self) -> OpenFlowServerCounters {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         OpenFlowServerCounters {
@@ -398,7 +398,7 @@ impl Drop for OpenFlowServer {
     }
 }
 
-/// A listener, and what does handshakes for it.
+/// A listener, and the acceptor of its TLS handshakes.
 type Listener = (Bound, Option<TlsAcceptor>);
 
 fn listeners(
@@ -432,7 +432,7 @@ enum Purpose {
     Snooper,
 }
 
-/// What all tasks share.
+/// The state that all tasks share.
 struct Hub<T> {
     agent: RefCell<Agent<T>>,
     config: OpenFlowConfig,
@@ -462,7 +462,7 @@ impl<T: Target + 'static> Hub<T> {
         let events = shown.bell.clone();
         let bell = events.clone();
         agent.target().wake_by(Arc::new(move || bell.notify_one()));
-        // The first look is at once: what stands alone must forward before it is asked.
+        // The first look is at once: a standalone switch must forward before it is asked.
         events.notify_one();
         Hub {
             agent: RefCell::new(agent),

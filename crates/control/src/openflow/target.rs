@@ -3,7 +3,7 @@
 //! 1. The return of [`Target::change`] is the barrier: from then on no packet is answered by
 //!    an older state.
 //! 2. A transaction is done whole or not at all; a refused one changes nothing.
-//! 3. What is read is exact at one state of the switch.
+//! 3. The answer to a read is exact at one state of the switch.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ pub struct Transaction {
 pub struct Failure {
     /// The change that is at fault, from 0.
     pub index: usize,
-    /// What is wrong.
+    /// Why that change is refused.
     pub refusal: Refusal,
 }
 
@@ -147,7 +147,7 @@ pub trait Target: Send {
     /// Flow entries with exact counts, at the state of this call.
     ///
     /// # Errors
-    /// If there is no such table, or what is asked for makes no sense.
+    /// If there is no such table, or the request makes no sense.
     fn flows(&mut self, request: &FlowStatsRequest) -> Result<Box<dyn FlowCursor>, Refusal>;
 
     /// Answers a request for statistics or descriptions, except of flow entries

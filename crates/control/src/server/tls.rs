@@ -49,7 +49,7 @@ pub enum TlsError {
     Unusable {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// A description of the fault.
         what: String,
     },
 }

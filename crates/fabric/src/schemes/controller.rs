@@ -20,7 +20,7 @@
 //! appendix A.1's, with a link and a µs as one unit.
 //!
 //! The search for the best plan is limited by its steps, not by time, so that a run is the
-//! same on every machine. [`ControllerReport`] says what was proven of the plans.
+//! same on every machine. [`ControllerReport`] says how good the plans provably are.
 //!
 //! Reference: Zeno, Chen, Silberstein, *In-Network Address Caching for Virtual Networks*, SIGCOMM
 //! 2024, appendices A.1 and A.2.

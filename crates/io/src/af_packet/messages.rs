@@ -119,7 +119,7 @@ impl Messages {
                 sink.pool.put(std::mem::take(&mut self.slots[self.next]));
             }
             Handling::Cut => {
-                // What is being cut already has no plain form.
+                // A frame that is being cut already has no plain form.
                 if sink.keeps_whole && self.segment == 0 {
                     self.gather(&received);
                     let packet = &mut self.slots[self.next];

@@ -1,5 +1,5 @@
-//! Writes captures: pcap with nanosecond time stamps, in this machine's byte order; what is
-//! appended for Open vSwitch's tools has microseconds, which is all that they read.
+//! Writes captures: pcap with nanosecond time stamps, in this machine's byte order.
+//! `append` writes microseconds, the only unit that Open vSwitch's tools read.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};

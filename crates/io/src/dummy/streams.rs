@@ -1,8 +1,8 @@
 //! Streams that join dummies of one machine, in one switch or in several, as Open vSwitch has
 //! them: on a Unix socket, each packet behind its length in two bytes.
 //!
-//! 1. Nothing blocks. What a peer does not read is kept up to [`LEAVING_MAX`] bytes; then its
-//!    packets are dropped, and the port counts them.
+//! 1. Nothing blocks. Packets for a slow peer are kept up to [`LEAVING_MAX`] bytes; further ones
+//!    are dropped, and the port counts them.
 //! 2. There are at most [`PEERS_MAX`] peers; others are turned away.
 
 use std::collections::VecDeque;
@@ -101,7 +101,7 @@ impl Streams {
             (_, Some(listener)) => {
                 let mut taken = Vec::new();
                 while let Ok((socket, _)) = listener.accept() {
-                    // Invariant 2: what is not kept is closed.
+                    // Invariant 2: a socket that is not kept is closed.
                     if self.peers.len() + taken.len() < PEERS_MAX {
                         taken.push(socket);
                     }
@@ -208,7 +208,7 @@ impl Peer {
         }
     }
 
-    /// Takes whole packets off what has arrived.
+    /// Takes whole packets off the bytes that have arrived.
     fn split(&mut self, waiting: &mut VecDeque<Box<[u8]>>, most: usize) {
         let mut taken = 0;
         while waiting.len() < most {

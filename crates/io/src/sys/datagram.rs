@@ -107,7 +107,7 @@ pub(crate) struct DatagramSocket {
 }
 
 impl DatagramSocket {
-    /// A socket that receives what comes to a UDP port of this host, or all GRE (`port` is 0).
+    /// A socket that receives datagrams to a UDP port of this host, or all GRE (`port` is 0).
     pub(crate) fn for_receiving(
         family: IpFamily,
         carrier: Carrier,

@@ -1,4 +1,4 @@
-//! What becomes of a packet that goes into a tunnel.
+//! Prepares packets that go into a tunnel: outer headers, and the socket that sends them.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,4 +1,4 @@
-//! What all devices of a switch share: the ports, the maps of options, the sockets, the counters.
+//! Holds the parts that all devices of a switch share: ports, maps of options, sockets, counters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

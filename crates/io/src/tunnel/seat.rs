@@ -1,4 +1,4 @@
-//! What a device receives from: sockets that it receives from for all, and its own queue.
+//! Holds a device's sources of packets: sockets that it receives from for all, and its own queue.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -80,7 +80,7 @@ impl Seat {
             .fetch_add(packet.len() as u64, Ordering::Relaxed);
     }
 
-    /// Adds what was counted here.
+    /// Adds the counts of this seat.
     pub(super) fn add_to(&self, counters: &mut PortCounters) {
         for socket in self.sockets().iter() {
             self.kernel_dropped

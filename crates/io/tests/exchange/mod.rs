@@ -144,7 +144,7 @@ pub(crate) struct Case<'a> {
     pub(crate) tunnel_type: TunnelType,
     pub(crate) options: Options<'a>,
     pub(crate) sent: TunnelValues,
-    /// What else arrives, beside what was sent.
+    /// Turns the sent values into the arriving ones.
     pub(crate) arrives: fn(&mut TunnelValues),
     pub(crate) is_bare: bool,
 }

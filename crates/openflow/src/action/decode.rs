@@ -18,7 +18,7 @@ const MAX_METER: u32 = 0xffff_0000;
 /// Reads all that the reader has as actions.
 ///
 /// # Errors
-/// The `OFPBAC_*` of what is wrong.
+/// The `OFPBAC_*` of the fault.
 pub fn decode_actions(version: Version, reader: Reader<'_>) -> Result<Vec<Action>, Refusal> {
     Nesting::new(version).decode_list(reader)
 }

@@ -27,7 +27,7 @@ impl Instructions {
     /// Reads all that the reader has as instructions; in OpenFlow 1.0 as actions.
     ///
     /// # Errors
-    /// The `OFPBIC_*` or `OFPBAC_*` of what is wrong.
+    /// The `OFPBIC_*` or `OFPBAC_*` of the fault.
     pub fn decode(version: Version, reader: Reader<'_>) -> Result<Instructions, Refusal> {
         let nesting = Nesting::new(version);
         if version == Version::V10 {

@@ -1,4 +1,4 @@
-//! The bytes that Open vSwitch reads and writes, and what is refused.
+//! Tests actions: the bytes that Open vSwitch reads and writes, and refusals.
 
 use super::*;
 use crate::error::{ErrorCode, Refusal};

@@ -23,7 +23,7 @@ pub(super) fn decode_hello(number: u8, body: &mut Reader<'_>) -> Result<Hello, R
     while elements.len() >= 4 {
         let mut start = elements;
         let (kind, length) = (start.u16()?, usize::from(start.u16()?));
-        // A hello is not refused for what stands behind its header.
+        // A hello is not refused for the elements behind its header.
         let Ok(mut value) = start.part(length.saturating_sub(4)) else {
             break;
         };

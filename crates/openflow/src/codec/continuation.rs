@@ -5,7 +5,7 @@
 //! the version lacks; it writes `write_actions` and `clear_actions` as actions, which it then
 //! cannot read. Both are written here as properties of our own, which `ovs-ofctl` passes over:
 //!
-//! 1. What is decoded is what was encoded, in every version.
+//! 1. Decoding gives back the encoded continuation, in every version.
 
 use bytes::Bytes;
 

@@ -374,8 +374,8 @@ pub(super) fn decode_request(
     body.skip(4)?;
     let (cookie, cookie_mask) = (body.u64()?, body.u64()?);
     let matching = decode_match(version, Judgement::Strict, body)?;
-    // What stands behind the match is not looked at, as in Open vSwitch: OpenFlow 1.5 has a
-    // list of the wanted statistics there.
+    // Bytes behind the match are ignored, as in Open vSwitch: OpenFlow 1.5 has a list of the
+    // wanted statistics there.
     body.rest();
     Ok(FlowStatsRequest {
         is_nicira: false,

@@ -1,4 +1,4 @@
-//! What several messages have in common: times, counts, numbers, OXS statistics.
+//! Parts that several messages have in common: times, counts, numbers, OXS statistics.
 
 use crate::error::{ErrorCode, Refusal, refuse};
 use crate::message::counts::{Counts, Duration};

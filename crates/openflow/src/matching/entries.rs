@@ -28,7 +28,7 @@ impl Match {
     /// refused.
     ///
     /// # Errors
-    /// The `OFPBMC_*` of what is wrong.
+    /// The `OFPBMC_*` of the fault.
     pub fn decode_entries(reader: Reader<'_>, judgement: Judgement) -> Result<Match, Refusal> {
         decode(reader, judgement, false).map(|(matching, _)| matching)
     }

@@ -1,4 +1,4 @@
-//! What conditions require of each other: prerequisites, duplicates, values that cannot occur.
+//! Checks conditions of a match: prerequisites, duplicates, values that cannot occur.
 
 use super::{Condition, Match};
 use crate::error::{ErrorCode, Refusal, refuse};

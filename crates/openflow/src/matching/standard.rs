@@ -278,7 +278,7 @@ impl Match {
     }
 
     fn push(&mut self, condition: Condition) {
-        // What EtherType and protocol do not allow is dropped, and nothing is named twice.
+        // Conditions that EtherType and protocol do not allow are dropped; no field is named twice.
         let _dropped = self.add(condition, Judgement::Strict);
     }
 
@@ -295,7 +295,7 @@ impl Match {
         self.push_masked(field, value.number(), mask.number());
     }
 
-    /// Adds the conditions on IP, ARP and what is above, as EtherType and protocol allow.
+    /// Adds the conditions on IP, ARP and the layers above, as EtherType and protocol allow.
     fn push_network(&mut self, network: Network) {
         let is_arp = self.allows(FieldId::ARP_SPA);
         let addresses = if is_arp {

@@ -1,4 +1,4 @@
-//! The bytes that `ovs-ofctl` writes, and what is refused.
+//! Tests matches: the bytes that `ovs-ofctl` writes, and refusals.
 
 use super::*;
 use crate::error::{ErrorCode, Refusal};

@@ -7,7 +7,7 @@ use bytes::Bytes;
 pub struct BundleControl {
     /// The bundle, chosen by the controller.
     pub bundle: u32,
-    /// What is done, or has been done.
+    /// The request, or the reply to one.
     pub kind: BundleControlType,
     /// Bits of `OFPBF_*`.
     pub flags: u16,

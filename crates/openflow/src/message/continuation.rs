@@ -1,4 +1,4 @@
-//! What lets a paused packet go on: the property of `NXT_PACKET_IN2` that comes back in
+//! The continuation of a paused packet: the property of `NXT_PACKET_IN2` that comes back in
 //! `NXT_RESUME`.
 //!
 //! Only the switch reads it; to a controller it is a row of bytes. `ovs-ofctl` prints it,
@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::action::Action;
 
-/// What is left of a packet's walk, apart from the packet and its metadata.
+/// The rest of a packet's walk, apart from the packet and its metadata.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PacketContinuation {
     /// The switch that paused the packet; zero if it does not say.
@@ -35,7 +35,7 @@ pub struct ContinuationList {
     pub actions: Vec<Action>,
     /// Whether the action set is emptied after them.
     pub clear: bool,
-    /// What is then added to the action set; `None` where nothing is.
+    /// The actions that are then added to the action set, if any.
     pub write: Option<Vec<Action>>,
     /// Actions after these two.
     pub then: Vec<Action>,

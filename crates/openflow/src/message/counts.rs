@@ -1,4 +1,4 @@
-//! What entries count: times, packets, bytes.
+//! The counts of entries: times, packets, bytes.
 
 /// Seconds and nanoseconds, as OpenFlow splits a time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

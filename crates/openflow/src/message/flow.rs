@@ -15,7 +15,7 @@ pub const ALL_TABLES: u8 = 0xff;
 pub struct FlowMod {
     /// Whether it travels as `NXT_FLOW_MOD`, with an NXM match (OpenFlow 1.0 and 1.1).
     pub is_nicira: bool,
-    /// What is done.
+    /// The kind of change.
     pub command: FlowCommand,
     /// The table; [`ALL_TABLES`] where none is named.
     pub table: u8,

@@ -23,7 +23,7 @@ pub const ALL_BUCKETS: u32 = 0xffff_ffff;
 /// A change of a group (`OFPT_GROUP_MOD`, `NXT_GROUP_MOD`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupMod {
-    /// What is done.
+    /// The kind of change.
     pub command: GroupCommand,
     /// The kind of the group.
     pub kind: GroupType,

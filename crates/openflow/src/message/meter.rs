@@ -14,7 +14,7 @@ pub const ALL_METERS: u32 = 0xffff_ffff;
 /// A change of a meter (`OFPT_METER_MOD`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MeterMod {
-    /// What is done.
+    /// The kind of change.
     pub command: MeterCommand,
     /// The meter.
     pub meter: MeterConfig,

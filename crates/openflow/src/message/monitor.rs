@@ -10,7 +10,7 @@ use crate::port_number::PortNumber;
 pub struct MonitorRequest {
     /// Its number, chosen by the controller.
     pub id: u32,
-    /// What is done (OpenFlow 1.4); adding otherwise.
+    /// The kind of change (OpenFlow 1.4); adding otherwise.
     pub command: MonitorCommand,
     /// Bits of [`flags`].
     pub flags: u16,

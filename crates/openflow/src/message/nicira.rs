@@ -3,7 +3,7 @@
 /// Maps options of tunnels to fields (`NXT_TLV_TABLE_MOD`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TlvTableMod {
-    /// What is done.
+    /// The kind of change.
     pub command: TlvCommand,
     /// The maps.
     pub maps: Vec<TlvMap>,

@@ -84,7 +84,7 @@ pub struct PacketOut {
     pub buffer: Option<u32>,
     /// Input port and other metadata; before OpenFlow 1.5 the input port only.
     pub metadata: Match,
-    /// What is done with it.
+    /// The actions on it.
     pub actions: Vec<Action>,
     /// The packet.
     pub data: Bytes,

@@ -288,7 +288,7 @@ fn a_converted_database_is_followed_on() {
     assert_eq!(synced(&events), 1);
     assert!(pair.is_equal());
     assert_ne!(pair.monitor(), old);
-    // What is late for the old monitor does not matter.
+    // Late updates for the old monitor do not matter.
     let rows = json!({"Port": {NO_TRANSACTION: {"insert": {"name": "late"}}}});
     assert_eq!(pair.tell("update3", json!([old, NO_TRANSACTION, rows])), []);
     assert!(pair.is_equal());

@@ -59,12 +59,12 @@ pub enum ChannelEnd {
     /// No byte came, even after a request for an echo.
     #[error("the peer is silent: no answer to an inactivity probe")]
     Silent,
-    /// The peer does not take what is sent.
+    /// The peer does not take the output.
     #[error("the peer does not read: more than {0} bytes wait for it")]
     Unread(usize),
 }
 
-/// What a channel has counted.
+/// The counters of a channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RpcCounters {
     /// Messages received, echoes among them.
@@ -121,12 +121,12 @@ impl RpcChannel {
         }
     }
 
-    /// Why it has ended, if it has; what is left of the output may still be sent.
+    /// Why it has ended, if it has. The remaining output may still be sent.
     pub fn end_reason(&self) -> Option<&ChannelEnd> {
         self.end.as_ref()
     }
 
-    /// What it has counted.
+    /// Its counters.
     pub fn counters(&self) -> RpcCounters {
         self.counters
     }

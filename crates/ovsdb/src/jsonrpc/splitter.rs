@@ -1,7 +1,7 @@
 //! Finds where one JSON object ends and the next begins, in a stream that comes in pieces.
 //!
-//! It follows strings, escapes and brackets only; whether what lies between is JSON is for the
-//! parser to say, which sees one whole object at a time. Between objects white space may stand.
+//! It follows strings, escapes and brackets only. The parser checks the rest: it sees one whole
+//! object at a time. White space may stand between objects.
 
 use serde_json::Value;
 
@@ -64,7 +64,7 @@ pub enum SplitError {
 pub struct JsonSplitter {
     limits: RpcLimits,
     buffer: Vec<u8>,
-    /// Where the object that is read begins; what stands before is done with.
+    /// Where the object that is read begins; earlier bytes are done with.
     start: usize,
     /// How far it has been looked at.
     seen: usize,

@@ -328,7 +328,7 @@ fn limits_are_errors_that_change_nothing() {
     };
     let error = replica.resync(UpdateForm::Difference, &rows(4));
     assert_eq!(error, Err(ReplicaError::TooLarge(replica.limits.bytes_max)));
-    // What goes makes room for what comes.
+    // Deleted rows make room for new ones.
     let swap = json!({"Port": {uuid(0): {"delete": null}, uuid(8): {"insert": {"name": "p"}}}});
     assert_eq!(
         replica

@@ -1,4 +1,4 @@
-//! What expressions, hashes and lists of fields read.
+//! Collects the objects that expressions, hashes and lists of fields read.
 //!
 //! Where the packet decides which header is selected, all candidates count as read. The fill
 //! level of a stack is no object; reading it counts as reading the validity of all elements.

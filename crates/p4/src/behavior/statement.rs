@@ -1,4 +1,4 @@
-//! What a statement reads and writes, and which parts cannot be remembered.
+//! Finds the objects that a statement reads and writes, and its parts that cannot be remembered.
 
 use std::collections::BTreeSet;
 

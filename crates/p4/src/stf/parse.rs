@@ -101,7 +101,7 @@ pub enum Comparison {
 pub struct StfError {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// A description of the fault.
     pub what: String,
 }
 

@@ -23,7 +23,7 @@ const FRAME_CHECK_BYTES: u64 = 4;
 pub struct Failure {
     /// The line; `None` if the failure was only found at the end.
     pub line: Option<usize>,
-    /// What was wrong.
+    /// A description of the failure.
     pub what: String,
 }
 

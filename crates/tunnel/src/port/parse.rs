@@ -23,7 +23,7 @@ const ERSPAN_INDEX_MAX: u32 = 0xf_ffff;
 /// The largest hardware number of ERSPAN type III, 6 bits.
 const ERSPAN_HARDWARE_ID_MAX: u8 = 0x3f;
 
-/// What is wrong with the options of a tunnel's interface.
+/// A problem with the options of a tunnel's interface.
 ///
 /// The texts are Open vSwitch's, without the interface's name before them.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -87,7 +87,7 @@ pub enum TunnelOptionProblem {
 pub struct TunnelPortError {
     /// The interface's name.
     pub name: String,
-    /// What is wrong, in the order of the options.
+    /// The problems, in the order of the options.
     pub problems: Vec<TunnelOptionProblem>,
 }
 
@@ -103,7 +103,7 @@ impl fmt::Display for TunnelPortError {
 
 impl std::error::Error for TunnelPortError {}
 
-/// A tunnel port, and what is worth a warning about its options.
+/// A tunnel port, and the warnings about its options.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParsedTunnelPort {
     /// The port.
@@ -156,7 +156,7 @@ struct Address {
     is_written_as_ipv6: Option<bool>,
 }
 
-/// What was read so far.
+/// The options read so far.
 struct Reader<'a> {
     port: TunnelPort,
     remote: Option<Address>,

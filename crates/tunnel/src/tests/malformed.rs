@@ -37,7 +37,7 @@ fn payload(kind: TunnelKind, hex: &str) -> Result<(), DecapsulateError> {
 /// A cause, and what a packet that it refuses gives.
 type Refusal = (DecapsulateError, Result<(), DecapsulateError>);
 
-/// What is wrong below the tunnel's header.
+/// Faults below the tunnel's header.
 fn outer_refusals() -> Vec<Refusal> {
     use DecapsulateError::*;
     let mut wrong_checksum = bytes_of(&[ETHERNET, IP, UDP, HEADER].concat());
@@ -73,7 +73,7 @@ fn outer_refusals() -> Vec<Refusal> {
     ]
 }
 
-/// What is wrong in the tunnel's header.
+/// Faults in the tunnel's header.
 fn tunnel_refusals() -> Vec<Refusal> {
     use DecapsulateError::*;
     let gre = |hex| payload(TunnelKind::Gre, hex);

@@ -191,7 +191,7 @@ impl SlowCache {
     }
 }
 
-/// What is done to both caches.
+/// An operation on both caches.
 #[derive(Clone, Debug)]
 enum Step {
     Set(u8, u8, u8),

@@ -1,4 +1,4 @@
-//! Options of tunnel ports: what Open vSwitch makes of them, and what is made of them here.
+//! Compares how Open vSwitch and this crate read the options of tunnel ports.
 //!
 //! `open_vswitch_ports.txt` has 516 configurations that Open vSwitch 3.1 was given, one after the
 //! other: type and options, and below them its warnings, the `error` column, and the port in
@@ -182,7 +182,7 @@ const NAMES: [&str; 22] = [
 ];
 
 proptest! {
-    /// Any text is read or refused, and what is refused has the port's name in each line.
+    /// Any text is read or refused, and a refusal has the port's name in each line.
     #[test]
     fn any_options_are_read_or_refused(
         kind in prop::sample::select(TunnelType::ALL.to_vec()),

@@ -218,7 +218,7 @@ proptest! {
     }
 }
 
-/// Encapsulates once more what was read, and reads it once more.
+/// Encapsulates a packet that was read, and reads it again.
 fn goes_in_again(case: &Case, told: &Decapsulated, frame: &[u8]) -> Result<bool, TestCaseError> {
     let Some((inner, inner_type)) = inner_of(told, frame) else {
         return Ok(true);

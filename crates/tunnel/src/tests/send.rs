@@ -1,4 +1,4 @@
-//! What tunnel ports make of packets: Open vSwitch's facts, and soundness of what is read.
+//! Tests sending by tunnel ports: Open vSwitch's facts, and soundness of the fields read.
 
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -1,4 +1,4 @@
-//! Packets through tunnel ports: what Open vSwitch did with them, and what is done here.
+//! Compares how Open vSwitch and this crate handle packets through tunnel ports.
 //!
 //! `open_vswitch_traffic.txt` has 12 configurations that Open vSwitch 3.1 was given. A `port` has
 //! its number, type and options; Open vSwitch refused it or gave it a datapath port. A packet that
@@ -149,7 +149,7 @@ fn set_text(tunnel_type: TunnelType, metadata: &TunnelMetadata) -> String {
     text
 }
 
-/// Compares what is sent with Open vSwitch's `actions` and `megaflow`; true if it is sent.
+/// Compares a sent packet with Open vSwitch's `actions` and `megaflow`; true if it is sent.
 fn check_sent(port: &TunnelPort, inner: &str, actions: &str, said: &[&str], line: &str) -> bool {
     let inner = inner.split_once('/').map(|(tos, ttl)| InnerIp {
         tos: number(tos),

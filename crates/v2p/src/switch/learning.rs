@@ -1,4 +1,4 @@
-//! What each role learns from a passing packet, and what it does with displaced mappings.
+//! Learns mappings from passing packets, as each role does, and handles displaced ones.
 //!
 //! | role | from | admission | displaced |
 //! | --- | --- | --- | --- |

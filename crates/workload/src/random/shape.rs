@@ -1,4 +1,4 @@
-//! What is known of a packet at an action of a list.
+//! Tracks the known properties of a packet along a list of actions.
 
 use crate::field::Field;
 use crate::rule::Match;

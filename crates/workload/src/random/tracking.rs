@@ -1,4 +1,4 @@
-//! What random rules ask of the tracker of connections, and match of its answers.
+//! Draws actions of random rules on the tracker of connections.
 //!
 //! Translations lead to few addresses and ports, some of which hosts have too, so that they
 //! collide and run out.

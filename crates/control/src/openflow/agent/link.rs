@@ -91,7 +91,7 @@ pub(super) struct Link {
     pub(super) packets_limited: u64,
     /// Changes of flow entries that the owner's log was not told of.
     pub(super) flow_mods: FlowModCounts,
-    /// What was refused since the owner asked, and how much more was.
+    /// Texts of the refusals since the owner asked, and the number of further ones.
     refusals: (Vec<String>, usize),
 }
 
@@ -154,7 +154,7 @@ impl Link {
         }
     }
 
-    /// What was refused since the last call.
+    /// Takes the texts of the refusals since the last call.
     pub(super) fn take_refusals(&mut self) -> Vec<String> {
         let (mut texts, further) = std::mem::take(&mut self.refusals);
         if further > 0 {

@@ -162,8 +162,8 @@ impl Link {
         self.send_unasked(&Message::RoleStatus(status));
     }
 
-    /// Sends what was not asked for. A reader that takes nothing is given up, since what it is
-    /// told would grow without end.
+    /// Sends a message that the peer did not ask for. A reader that takes nothing is given up,
+    /// since its output would grow without end.
     pub(super) fn send_unasked(&mut self, message: &Message) {
         if self.session.output_bytes() > MOST_BYTES {
             return self.session.end("the peer reads too slowly");

@@ -126,7 +126,7 @@ impl fmt::Display for Remote {
     }
 }
 
-/// The host as an address has it: what has colons of its own stands in brackets.
+/// The host as an address has it: in brackets if it has colons of its own.
 fn bracketed(host: &str) -> String {
     match host.contains(':') {
         true => format!("[{host}]"),

@@ -121,7 +121,7 @@ impl<T: Target + 'static> Hub<T> {
                 (agent.is_over(id), agent.has_work(id), agent.wants_input(id))
             };
             if is_over {
-                // The peer may read what was written last.
+                // The peer may still read the last bytes.
                 let _ = stream.shutdown().await;
                 return;
             }

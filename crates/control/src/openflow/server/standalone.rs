@@ -1,4 +1,4 @@
-//! What the switch does while no controller speaks with it.
+//! Lets the switch forward by itself while no controller speaks with it.
 
 use std::sync::Arc;
 use std::time::Duration;

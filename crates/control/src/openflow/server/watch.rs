@@ -1,7 +1,7 @@
 //! Tells a log of each message that connections carry.
 //!
 //! 1. While the log wants none, bytes are counted and not kept.
-//! 2. What is told is a whole message, also if the log begins to want them in the midst of one.
+//! 2. The log is told whole messages only, even if it begins to want them amid one.
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ impl MessageSplitter {
     }
 }
 
-/// What is told of one connection.
+/// One connection whose messages an ear may hear.
 pub(super) struct OverheardConnection {
     ear: Option<SharedEar>,
     name: String,

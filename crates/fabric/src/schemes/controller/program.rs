@@ -45,7 +45,7 @@ pub(super) struct Demand {
     pub(super) weight: u64,
 }
 
-/// What is proven about a plan.
+/// How good a plan provably is.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Proof {
     /// No plan is better.

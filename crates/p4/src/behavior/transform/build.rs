@@ -295,7 +295,7 @@ fn rewire(program: &Program, plan: &Plan, json: &mut Value, first_action: u64) {
     let stop = || (first_action + 4, name("stop"));
     let mut start = ingress["init_table"].clone();
     let node_name = |node: &NodeId| &program.control.nodes[node.index()].name;
-    // First what goes before a node, then what follows it, so that no path skips the former.
+    // First the tables before a node, then those behind it, so that no path skips the former.
     for (index, node) in plan.node_stops.iter().enumerate() {
         let what = format!("stop_{index}");
         lead_through(ingress, &mut start, node_name(node), &name(&what));

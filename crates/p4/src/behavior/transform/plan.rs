@@ -1,4 +1,4 @@
-//! What the cache table matches, what its actions set, and what a report contains.
+//! The plan of a cache table: its key, the outputs of its actions, and the contents of a report.
 
 use std::collections::{BTreeMap, BTreeSet};
 

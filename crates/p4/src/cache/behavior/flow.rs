@@ -1,5 +1,5 @@
-//! What is known of one pipeline: the words in its key, and where it cannot be remembered.
-//! `analyse.rs` finds it.
+//! The analysis of one pipeline: the words in its key, and where it cannot be remembered.
+//! `analyse.rs` makes it.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What every primitive of a program may read and write, in words of the frame.
+//! Finds the words of the frame that every primitive of a program may read and write.
 //!
 //! It is computed once per program, conservatively: a primitive on a stack element that the
 //! packet selects may read and write that field of every element.

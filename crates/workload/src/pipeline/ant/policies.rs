@@ -134,7 +134,7 @@ impl Build {
         }
     }
 
-    /// Adds what is around the policies of a direction.
+    /// Adds the rules around the policies of a direction.
     fn push_frame(&mut self, direction: &Direction, cluster: &Cluster) {
         let (first, metric) = (direction.table, direction.metric);
         for state in [ESTABLISHED, RELATED] {
