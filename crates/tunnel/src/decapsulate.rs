@@ -25,6 +25,7 @@ use thalweg_packet::wire::{
     walk_extensions,
 };
 
+use crate::bytes::Stripped;
 use crate::{
     DecapsulateError, Endpoints, InnerType, TunnelFlags, TunnelKind, TunnelMetadata, erspan,
     geneve, gre, gtpu, vxlan,
@@ -54,20 +55,6 @@ pub enum TunnelContent {
         inner: InnerType,
     },
     /// A message of GTP-U itself: the outer packet goes on as it is, with the metadata.
-    Message,
-}
-
-/// What a tunnel's header says of the bytes behind it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Stripped {
-    /// The packet begins behind `len` bytes.
-    Header {
-        /// The length of the header.
-        len: usize,
-        /// What the packet begins with.
-        inner: InnerType,
-    },
-    /// There is no packet.
     Message,
 }
 
@@ -264,14 +251,4 @@ fn pseudo_header(endpoints: Endpoints, len: usize) -> Sum {
             destination,
         } => Sum::of_ipv6_pseudo_header(source, destination, IpProtocol::UDP, len.into()),
     }
-}
-
-/// The `N` bytes at `start`.
-pub(crate) fn front<const N: usize>(
-    bytes: &[u8],
-    start: usize,
-) -> Result<[u8; N], DecapsulateError> {
-    let rest = bytes.get(start..).unwrap_or_default();
-    let found = rest.first_chunk::<N>();
-    found.copied().ok_or(DecapsulateError::Truncated)
 }

@@ -12,8 +12,7 @@
 
 use thalweg_packet::wire::EtherType;
 
-use crate::decapsulate::{Stripped, front};
-use crate::header::{HeaderBytes, PerPacket};
+use crate::bytes::{HeaderBytes, PerPacket, Stripped, front};
 use crate::{DecapsulateError, EncapsulateError, InnerType, TunnelFlags, TunnelMetadata, gre};
 
 const TYPE_2: EtherType = EtherType(0x88be);

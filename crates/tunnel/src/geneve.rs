@@ -5,8 +5,7 @@
 
 use thalweg_packet::wire::{EtherType, GeneveRepr, GeneveView, WireError};
 
-use crate::decapsulate::Stripped;
-use crate::header::HeaderBytes;
+use crate::bytes::{HeaderBytes, Stripped};
 use crate::{DecapsulateError, EncapsulateError, InnerType, TunnelFlags, TunnelMetadata};
 
 /// The bits of an identifier.

@@ -12,8 +12,7 @@
 use thalweg_packet::checksum::checksum;
 use thalweg_packet::wire::EtherType;
 
-use crate::decapsulate::{Stripped, front};
-use crate::header::{HeaderBytes, PerPacket};
+use crate::bytes::{HeaderBytes, PerPacket, Stripped, front};
 use crate::{DecapsulateError, InnerType, TunnelFlags, TunnelMetadata};
 
 /// The bytes that are always there.

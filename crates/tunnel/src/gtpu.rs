@@ -14,8 +14,7 @@
 
 use thalweg_packet::wire::EtherType;
 
-use crate::decapsulate::{Stripped, front};
-use crate::header::{HeaderBytes, PerPacket};
+use crate::bytes::{HeaderBytes, PerPacket, Stripped, front};
 use crate::{DecapsulateError, EncapsulateError, GtpuValues, InnerType, TunnelMetadata};
 
 const HEADER_LEN: usize = 8;

@@ -20,19 +20,11 @@ use thalweg_packet::wire::{
     UdpRepr, UdpView,
 };
 
-use crate::options::OPTIONS_MAX_BYTES;
+use crate::bytes::{HeaderBytes, PerPacket};
 use crate::{
     EncapsulateError, Endpoints, InnerType, TunnelFlags, TunnelKind, TunnelMetadata, erspan,
     geneve, gre, gtpu, vxlan,
 };
-
-/// The longest headers: Ethernet, IPv6, UDP, and Geneve with all options.
-const HEADER_MAX_BYTES: usize = EthernetView::HEADER_LEN
-    + Ipv6View::HEADER_LEN
-    + UdpView::HEADER_LEN
-    + GENEVE_LEN
-    + OPTIONS_MAX_BYTES;
-const GENEVE_LEN: usize = 8;
 
 /// Where a length or a checksum lies in the header that has it.
 const IPV4_LENGTH: std::ops::Range<usize> = 2..4;
@@ -61,43 +53,6 @@ pub struct HeaderSettings {
     pub has_sequence: bool,
     /// UDP over IPv6 may go without a checksum (RFC 6935), if the metadata ask for none.
     pub may_omit_ipv6_checksum: bool,
-}
-
-/// The values that differ from packet to packet.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct PerPacket {
-    /// The outer UDP source port; see [`crate::SourcePorts`].
-    pub source_port: u16,
-    /// The sequence number of GRE, ERSPAN or GTP-U; its low bits for GTP-U.
-    pub sequence: u32,
-    /// The time in units of 100 µs, for ERSPAN type III.
-    pub timestamp_100us: u32,
-}
-
-/// Bytes of headers, from the first on.
-#[derive(Clone, Debug)]
-pub(crate) struct HeaderBytes {
-    bytes: [u8; HEADER_MAX_BYTES],
-    len: usize,
-}
-
-impl HeaderBytes {
-    const EMPTY: HeaderBytes = HeaderBytes {
-        bytes: [0; HEADER_MAX_BYTES],
-        len: 0,
-    };
-
-    /// Adds `bytes`.
-    pub(crate) fn extend(&mut self, bytes: &[u8]) {
-        self.grow(bytes.len()).copy_from_slice(bytes);
-    }
-
-    /// Adds `count` zeros, and gives them.
-    pub(crate) fn grow(&mut self, count: usize) -> &mut [u8] {
-        let start = self.len;
-        self.len += count;
-        &mut self.bytes[start..self.len]
-    }
 }
 
 /// The headers in front of the packets of a flow.

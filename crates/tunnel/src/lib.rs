@@ -19,6 +19,7 @@
 //! Formats, ports, routes and neighbours are those of Open vSwitch 3.1. Where they differ on
 //! purpose, the essay of the module says so.
 
+mod bytes;
 mod decapsulate;
 mod error;
 mod erspan;
@@ -45,11 +46,12 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
+pub use bytes::PerPacket;
 pub use decapsulate::{
     Decapsulated, TunnelContent, decapsulate_frame, decapsulate_ip, decapsulate_payload,
 };
 pub use error::{DecapsulateError, EncapsulateError};
-pub use header::{HeaderSettings, LinkAddresses, OuterHeader, PerPacket};
+pub use header::{HeaderSettings, LinkAddresses, OuterHeader};
 pub use inherit::{DEFAULT_TTL, InnerIp, OuterField, received_tos};
 pub use kind::{GTPU_PORT, InnerType, TunnelKind, VxlanFlavour};
 pub use metadata::{Endpoints, ErspanValues, GroupPolicy, GtpuValues, TunnelFlags, TunnelMetadata};

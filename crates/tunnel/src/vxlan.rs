@@ -14,8 +14,7 @@
 
 use thalweg_packet::wire::EtherType;
 
-use crate::decapsulate::{Stripped, front};
-use crate::header::HeaderBytes;
+use crate::bytes::{HeaderBytes, Stripped, front};
 use crate::{
     DecapsulateError, EncapsulateError, GroupPolicy, InnerType, TunnelFlags, TunnelMetadata,
     VxlanFlavour,
