@@ -194,7 +194,11 @@ fn nothing_leaves_by_a_port_that_forwards_nothing() {
         ("all", "2,4,65544,65534", None),
         ("normal", "2,4,65544", None),
         ("2,clone(3),3,4", "2,4", None),
-        ("set_queue:1,3,set_queue:0,4", "4", None),
+        (
+            "set_queue:1,3,set_queue:0,4",
+            "set(skb_priority(0x1)),set(skb_priority(0x0)),4",
+            None,
+        ),
         ("output(port=3,max_len=20),2", "2", None),
     ];
     for (actions, expected, reason) in cases {

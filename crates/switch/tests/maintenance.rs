@@ -117,7 +117,7 @@ fn i1_i2_i3_conjunctive_matches_change_under_traffic() {
     for seed in 0..90 {
         let kind = kinds[(seed % 4 == 3) as usize];
         let mut bench = Bench::conjoining(kind, seed % 2 == 1, seed, Config::default());
-        bench.forward(120);
+        bench.forward(140);
         for round in 0..30 {
             bench.change();
             bench.check(&format!("{} seed {seed}, change {round}", kind.name()));

@@ -755,7 +755,9 @@ fn ports_have_rows_of_both_switches() {
             let mut found = of_both.filter(|row| row["switch"] == switch && row["what"] == what);
             let row = found.next().unwrap_or_else(|| panic!("{switch}: {what}"));
             assert_eq!(row["ports"], 30);
-            assert!(row["value"]["median"].as_f64() > Some(0.0), "{row}");
+            let value = row["value"]["median"].as_f64().expect("a number");
+            // So few ports may find room in memory that is there already.
+            assert!(value > 0.0 || row["unit"] == "bytes", "{row}");
             assert_eq!(found.count(), 0, "a number of ports is measured once");
         }
     }

@@ -5,7 +5,7 @@ mod program;
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
 
 use program::{Program, TIMEOUT};
@@ -83,6 +83,20 @@ impl Run {
     fn ctl(&self, words: &[&str]) -> String {
         let output = self.output(&["ctl"], words);
         String::from_utf8(output.stdout).expect("text")
+    }
+
+    /// `thalweg top` on a terminal of its own.
+    fn on_a_terminal(&self) -> Child {
+        let program = env!("CARGO_BIN_EXE_thalweg");
+        let command = format!(
+            "stty rows 24 cols 80; exec {program} top --interval 0.1 --target {}",
+            self.socket().display()
+        );
+        let mut script = Command::new("script");
+        script.args(["-qefc", &command, "/dev/null"]);
+        script.env("TERM", "xterm").env("NO_COLOR", "1");
+        script.stdin(Stdio::piped()).stdout(Stdio::piped());
+        script.spawn().expect("util-linux is there")
     }
 
     /// What `thalweg top` prints; it must succeed.
@@ -179,17 +193,7 @@ fn what_cannot_be_shown_is_said() {
 #[test]
 fn a_terminal_is_given_back() {
     let run = Run::start();
-    let program = env!("CARGO_BIN_EXE_thalweg");
-    let socket = run.socket();
-    let command = format!(
-        "stty rows 24 cols 80; exec {program} top --interval 0.1 --target {}",
-        socket.display()
-    );
-    let mut script = Command::new("script");
-    script.args(["-qefc", &command, "/dev/null"]);
-    script.env("TERM", "xterm").env("NO_COLOR", "1");
-    script.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut terminal = script.spawn().expect("util-linux is there");
+    let mut terminal = run.on_a_terminal();
     let mut output = terminal.stdout.take().expect("it is piped");
     let mut keys = terminal.stdin.take().expect("it is piped");
     let (mut seen, mut buffer) = (Vec::new(), [0; 4_096]);
@@ -216,4 +220,28 @@ fn a_terminal_is_given_back() {
     );
     // Without colours.
     assert!(!has(&seen, b"\x1b[31") && !has(&seen, b"\x1b[36"));
+}
+
+#[test]
+fn a_terminal_that_is_gone_ends_it() {
+    let run = Run::start();
+    let mut terminal = run.on_a_terminal();
+    let mut output = terminal.stdout.take().expect("it is piped");
+    let mut first = [0];
+    output.read_exact(&mut first).expect("a picture begins");
+    let script = terminal.id();
+    let children = std::fs::read_to_string(format!("/proc/{script}/task/{script}/children"));
+    let child: u32 = children.expect("it runs").trim().parse().expect("one");
+    terminal.kill().expect("it runs");
+    terminal.wait().expect("it was started");
+    // Without a parent that asks for its status, an ended process stays as a zombie.
+    let is_running = || {
+        let status = std::fs::read_to_string(format!("/proc/{child}/stat"));
+        status.is_ok_and(|text| !text.contains(") Z "))
+    };
+    let deadline = Instant::now() + TIMEOUT;
+    while is_running() {
+        assert!(Instant::now() < deadline, "{child} reads from no terminal");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }

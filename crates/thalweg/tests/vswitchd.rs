@@ -788,14 +788,16 @@ fn prometheus_reads_what_the_daemon_counts() {
     daemon.stop();
 }
 
+/// A mirror of all packets to `p3`.
+const MIRROR: &str = "--id=@to get Port p3 -- --id=@m create Mirror name=m select_all=true \
+                      output_port=@to -- set Bridge br0 mirrors=@m";
+
 #[test]
 fn a_mirror_tells_what_it_had_however_it_changes() {
     let daemon = Daemon::start();
-    daemon.vsctl(BRIDGE);
-    daemon.vsctl(
-        "add-port br0 p3 -- set Interface p3 type=dummy -- --id=@to get Port p3 -- --id=@m create \
-         Mirror name=m select_all=true output_port=@to -- set Bridge br0 mirrors=@m",
-    );
+    let ports = ["p1", "p2", "p3"].map(|name| dummy("br0", name, ""));
+    daemon.vsctl(&format!("{BRIDGE} -- {}", ports.join(" -- ")));
+    daemon.vsctl(MIRROR);
     daemon.vsctl("set Open_vSwitch . other_config:stats-update-interval=100");
     daemon.ok("ovs-ofctl", "add-flow br0 in_port=1,actions=output:2");
     let packet = "netdev-dummy/receive p1 in_port(1),eth(src=50:54:00:00:00:09,\
@@ -820,10 +822,7 @@ fn a_mirror_tells_what_it_had_however_it_changes() {
     told(&format!("{{tx_bytes={}, tx_packets=4}}", length + 14));
     // A mirror of another row begins at zero.
     daemon.vsctl("clear Bridge br0 mirrors");
-    daemon.vsctl(
-        "--id=@to get Port p3 -- --id=@m create Mirror name=m select_all=true output_port=@to -- \
-         set Bridge br0 mirrors=@m",
-    );
+    daemon.vsctl(MIRROR);
     told("{tx_bytes=0, tx_packets=0}");
     daemon.stop();
 }

@@ -9,10 +9,14 @@ use anyhow::{Context, Result, bail};
 use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::DefaultTerminal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use crate::ask::Switchboard;
 use crate::model::{Key, TopModel};
 use crate::picture::{Palette, draw};
+
+/// How long the loop may take to end after a signal.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// The longest wait for a key.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -39,10 +43,7 @@ pub(crate) fn execute(
         bail!("standard output is no terminal; print one picture with --once");
     }
     let must_end = Arc::new(AtomicBool::new(false));
-    for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
-        let flag = Arc::clone(&must_end);
-        signal_hook::flag::register(signal, flag).context("cannot catch signals")?;
-    }
+    watch_signals(Arc::clone(&must_end)).context("cannot catch signals")?;
     let mut model = TopModel::new(switch.name(), interval, filter);
     let (questions, answers) = switch.start()?;
     let terminal = ratatui::try_init().inspect_err(|_| ratatui::restore());
@@ -78,6 +79,22 @@ pub(crate) fn execute(
             }
         }
     }
+    Ok(())
+}
+
+/// Has a signal end the loop; by force after [`GRACE`], since crossterm never stops reading from a
+/// terminal that is gone.
+fn watch_signals(must_end: Arc<AtomicBool>) -> std::io::Result<()> {
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM])?;
+    let watcher = std::thread::Builder::new().name("signals".to_owned());
+    watcher.spawn(move || {
+        if signals.forever().next().is_some() {
+            must_end.store(true, Ordering::Relaxed);
+            std::thread::sleep(GRACE);
+            ratatui::restore();
+            std::process::exit(0);
+        }
+    })?;
     Ok(())
 }
 
