@@ -6,7 +6,7 @@ mod program;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use program::{Program, TIMEOUT};
 use rustix::process::Signal;
