@@ -1,4 +1,4 @@
-//! The pieces that all formats read and write: the beginning of a payload, and the bytes of headers.
+//! The pieces that all formats read and write: the front of a payload, and the bytes of headers.
 
 use thalweg_packet::wire::{EthernetView, Ipv6View, UdpView};
 
