@@ -110,13 +110,18 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
     prop::collection::vec(change, 0..10)
 }
 
+/// Applies `changes`, except those that read a packet as what it is not: Ethernet is only behind a
+/// label that [`Change::Encapsulate`] put in front of Ethernet.
 fn apply(changes: &[Change], packet: &mut Packet) {
+    // Per label, innermost first: whether it has Ethernet behind it.
+    let mut labels = Vec::new();
     for change in changes {
         let mut headers = Headers::parse(packet.bytes()).expect("a frame");
         let ether_type = match headers.has(crate::standard::header::IPV6) {
             true => 0x86dd,
             false => 0x0800,
         };
+        let is_layer3 = packet.is_layer3();
         let mut rewriter = Rewriter::new(packet, &mut headers);
         match change {
             Change::Write(field, value) => {
@@ -133,10 +138,14 @@ fn apply(changes: &[Change], packet: &mut Packet) {
                 rewriter.pop_vlan();
             }
             Change::PushMpls(entry) => {
-                rewriter.push_mpls(0x8847, *entry);
+                if rewriter.push_mpls(0x8847, *entry) {
+                    labels.push(false);
+                }
             }
             Change::PopMpls => {
-                rewriter.pop_mpls(ether_type);
+                if labels.last() == Some(&false) && rewriter.pop_mpls(ether_type) {
+                    labels.pop();
+                }
             }
             Change::PopEthernet => {
                 rewriter.pop_ethernet();
@@ -145,10 +154,14 @@ fn apply(changes: &[Change], packet: &mut Packet) {
                 rewriter.push_ethernet();
             }
             Change::Encapsulate => {
-                rewriter.encapsulate(0x8847, &[0, 0, 0x11, 0x40]);
+                if rewriter.encapsulate(0x8847, &[0, 0, 0x11, 0x40]) {
+                    labels.push(!is_layer3);
+                }
             }
             Change::Decapsulate => {
-                rewriter.decapsulate(0);
+                if labels.last() == Some(&true) && rewriter.decapsulate(0) {
+                    labels.pop();
+                }
             }
         }
     }
