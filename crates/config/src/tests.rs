@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use thalweg_conntrack::Timeout;
 use thalweg_control::openflow::{FailMode, ListenAddress, Version};
+use thalweg_io::XdpMode;
 use thalweg_switch::OpenFlowTable;
 
 use super::*;
@@ -104,6 +105,12 @@ number = 3
 kind = "pcap"
 read = "in.pcap"
 write = "out.pcap"
+[[port]]
+number = 4
+kind = "af_xdp"
+xdp_mode = "native"
+queues = 2
+busy_poll_us = 20
 "#;
 
 const PORT: &str = "[[port]]\nnumber = 1\n";
@@ -171,8 +178,8 @@ fn everything_can_be_said() {
     assert_eq!(limits, (5000, 1_000_000, 64));
     assert_eq!(megaflow.max_idle, Some(Duration::from_millis(2500)));
     assert_eq!((pipeline.seed, pipeline.index_seed), (7, 7));
-    let [first, second, third] = &config.ports[..] else {
-        panic!("three ports");
+    let [first, second, third, fourth] = &config.ports[..] else {
+        panic!("four ports");
     };
     assert_eq!(
         (first.kind, first.interface(), first.receive),
@@ -184,6 +191,13 @@ fn everything_can_be_said() {
         ("port2", Some(1400))
     );
     assert_eq!(third.read, Some(PathBuf::from("etc/in.pcap")));
+    let xdp = XdpSettings {
+        mode: XdpMode::Native,
+        queues: Some(2),
+        busy_poll_us: Some(20),
+    };
+    assert_eq!((fourth.kind, fourth.xdp), (PortKind::AfXdp, xdp));
+    assert_eq!(first.xdp, XdpSettings::default());
     let config = config.or_seed(8);
     assert_eq!(config.seed(), 7);
     let v2p = config.v2p.expect("it was said");
@@ -507,9 +521,19 @@ fn slips_are_found_where_they_are() {
             "use one of `auto`",
         ),
         (
-            "[[port]]\nnumber = 1\nkind = \"af_xdp\"",
-            "br0.toml:3:8: ",
-            "not supported yet",
+            "[[port]]\nnumber = 1\nkind = \"af_xdp\"\nxdp_mode = \"fast\"",
+            "br0.toml:4:12: ",
+            "use one of `best-effort`",
+        ),
+        (
+            "[[port]]\nnumber = 1\nkind = \"af_xdp\"\nqueues = 65",
+            "br0.toml:4:10: ",
+            "queues must be 1 to 64, not 65",
+        ),
+        (
+            "[[port]]\nnumber = 1\nqueues = 2",
+            "br0.toml:3:10: ",
+            "has no use for queues; remove it, or set kind to \"af_xdp\"",
         ),
         (
             "[[port]]\nnumber = 1\nreceive = \"poll\"",
