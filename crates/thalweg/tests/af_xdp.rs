@@ -1,5 +1,5 @@
-//! Tests `thalweg run` with ports of AF_XDP between two hosts in network namespaces. Needs root and
-//! iproute2.
+//! Tests `thalweg run` and the daemon with ports of AF_XDP, in network namespaces. Needs root,
+//! iproute2 and Debian's Open vSwitch.
 //!
 //! ```text
 //!   left  10.0.0.1 --veth-- p1 (af_xdp, native)   switch
@@ -14,6 +14,8 @@ mod program;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
 use namespace::{Namespace, eventually};
 use program::{Program, TIMEOUT};
@@ -123,5 +125,86 @@ fn hosts_talk_through_af_xdp_and_nothing_is_left_of_a_killed_switch() {
             "the kernel has let go of the dead process's programs",
             || hosts.programs().iter().all(|shown| !shown.contains("xdp")),
         );
+    }
+}
+
+/// Programs that end with this.
+#[derive(Default)]
+struct Children(Vec<Child>);
+
+impl Drop for Children {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A program whose sockets are in a folder.
+fn command(folder: &Path, program: &str, words: &str) -> Command {
+    let mut command = Command::new(program);
+    for name in ["RUNDIR", "LOGDIR", "DBDIR", "SYSCONFDIR"] {
+        command.env(format!("OVS_{name}"), folder);
+    }
+    command.env("OVS_SYSLOG_METHOD", "null");
+    command.current_dir(folder).stdin(Stdio::null());
+    command.args(words.split_whitespace());
+    command
+}
+
+#[test]
+fn the_daemon_has_interfaces_of_type_afxdp_as_open_vswitch_has() {
+    let host = Namespace::new("daemon");
+    host.ip(&["link", "add", "h0", "type", "veth", "peer", "name", "h1"]);
+    host.ip(&["link", "set", "h0", "up"]);
+    host.ip(&["link", "set", "h1", "up"]);
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let run = |program: &str, words: &str| {
+        let output = command(folder, program, words).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.trim().to_owned()
+    };
+    let schema = "/usr/share/openvswitch/vswitch.ovsschema";
+    run("ovsdb-tool", &format!("create conf.db {schema}"));
+    let mut children = Children::default();
+    let server = "--remote=punix:db.sock conf.db -vconsole:off";
+    let server = command(folder, "ovsdb-server", server).spawn().unwrap();
+    children.0.push(server);
+    eventually("the server listens", || folder.join("db.sock").exists());
+    let words = "vswitchd --pidfile --log-file -vconsole:off";
+    let daemon = || command(folder, env!("CARGO_BIN_EXE_thalweg"), words).spawn();
+    children.0.push(host.enter(daemon).unwrap());
+    let vsctl = |words: &str| run("ovs-vsctl", &format!("--timeout=30 {words}"));
+
+    vsctl("--no-wait init");
+    vsctl("add-br br0 -- add-port br0 h1 -- set interface h1 type=afxdp options:xdp-mode=native");
+    assert_eq!(vsctl("get interface h1 status"), "{xdp-mode=native}");
+    let shown = run("ovs-appctl", "dpif/show");
+    assert!(
+        shown.contains(": (afxdp: n_rxq=1, xdp-mode=native)"),
+        "{shown}"
+    );
+    let program = || host.ip(&["link", "show", "dev", "h1"]);
+    assert!(program().contains(" xdp "), "{}", program());
+    let types = vsctl("get open_vswitch . iface_types");
+    assert!(types.contains("afxdp, afxdp-nonpmd"), "{types}");
+
+    vsctl("set interface h1 options:xdp-mode=generic");
+    assert_eq!(vsctl("get interface h1 status"), "{xdp-mode=generic}");
+    assert!(program().contains(" xdpgeneric "), "{}", program());
+    for (settings, error) in [
+        ("options:xdp-mode=fast", "Incorrect xdp-mode (fast)."),
+        (
+            "options:xdp-mode=native options:n_rxq=17",
+            "Too big 'n_rxq' (17 > 16).",
+        ),
+        ("options:n_rxq=2", "has 1 receive queues, and 2 were asked"),
+    ] {
+        vsctl(&format!("set interface h1 {settings}"));
+        let said = vsctl("get interface h1 error");
+        assert!(said.contains(error), "{said}");
+        assert!(!program().contains("xdp"), "{}", program());
     }
 }
