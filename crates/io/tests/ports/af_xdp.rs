@@ -37,6 +37,7 @@ over_both_modes! {
     frames_for_an_interface_without_carrier_are_dropped_one_by_one,
     every_queue_is_received_from,
     the_program_goes_with_the_port,
+    a_port_of_all_queues_is_gone_when_there_are_others,
     polling_works_with_a_driver_that_polls_or_not,
 }
 
@@ -460,6 +461,43 @@ fn the_program_goes_with_the_port(mode: XdpMode) {
     assert_eq!(receive(&mut again, &mut pool, 1), [frame(60)]);
 }
 
+/// Runs ethtool in a namespace.
+fn ethtool(namespace: &Namespace, arguments: &[&str]) {
+    let status = namespace.spawn("ethtool", arguments).wait().unwrap();
+    assert!(status.success(), "this test needs ethtool");
+}
+
+/// A pair of interfaces with room for two queues, of which one is in use.
+fn growing_pair(mode: XdpMode) -> (Namespace, AfXdpPort) {
+    let host = Namespace::new("grow");
+    let two = ["numrxqueues", "2", "numtxqueues", "2"];
+    let ends = [
+        &["link", "add", "va"][..],
+        &two,
+        &["type", "veth", "peer", "name", "vb"],
+        &two,
+    ];
+    host.ip(&ends.concat());
+    // A driver takes no program while the other end has more queues.
+    ethtool(&host, &["-L", "va", "tx", "1"]);
+    ethtool(&host, &["-L", "vb", "rx", "1"]);
+    host.ip(&["link", "set", "va", "up"]);
+    host.ip(&["link", "set", "vb", "up"]);
+    let port = af_xdp(&host, "vb", mode);
+    assert!(port.remarks()[0].ends_with("on one queue"));
+    (host, port)
+}
+
+fn a_port_of_all_queues_is_gone_when_there_are_others(mode: XdpMode) {
+    let (host, mut port) = growing_pair(mode);
+    eventually("the link is up", || port.status() == PortStatus::Up);
+    ethtool(&host, &["-L", "vb", "rx", "2"]);
+    assert_eq!(port.status(), PortStatus::Gone);
+    drop(port);
+    let again = af_xdp(&host, "vb", mode);
+    assert!(again.remarks()[0].ends_with("on 2 queues"));
+}
+
 /// A veth pair does not poll; what is asked of it is taken all the same.
 fn polling_works_with_a_driver_that_polls_or_not(mode: XdpMode) {
     let cable = Cable::new("poll");
@@ -586,15 +624,9 @@ fn auto_takes_a_packet_socket_on_a_veth_pair_and_says_why() {
     );
 
     // Without tags and addresses the kernel is asked, and says no.
-    let host = Namespace::new("auto");
-    host.ip(&["link", "set", "lo", "mtu", "1500"]);
-    let config = PortConfig::new(PortId(1), "lo");
-    let opened = host
-        .enter(|| thalweg_io::open_with_remarks(&config))
-        .unwrap();
-    let said = opened.remarks.concat();
-    assert!(
-        said.contains("a packet socket: AF_XDP: interface `lo` has no AF_XDP"),
-        "{said}"
-    );
+    cable.right.ip(&["addr", "flush", "dev", "vb"]);
+    ethtool(&cable.right, &["-K", "vb", "rxvlan", "off"]);
+    let said = remarks();
+    let no = "a packet socket: AF_XDP: interface `vb` has no AF_XDP in mode `native-with-zerocopy`";
+    assert!(said.starts_with(no), "{said}");
 }
