@@ -459,6 +459,29 @@ fn port_keys(rows: &mut Vec<KeyReference>) {
         NONE,
         "How a packet socket receives, of `auto` and `af_packet`; the better one by default.",
     );
+    xdp_keys(rows);
+    let mut key = |key, values: String, default: &str, text| {
+        add(rows, ("[[port]]", key), values, default.into(), text);
+    };
+    key(
+        "read",
+        "a path".into(),
+        NONE,
+        "The capture that a `pcap` port receives.",
+    );
+    key(
+        "write",
+        "a path".into(),
+        NONE,
+        "The capture that a `pcap` port writes.",
+    );
+}
+
+/// The keys of a port of AF_XDP.
+fn xdp_keys(rows: &mut Vec<KeyReference>) {
+    let mut key = |key, values: String, default: &str, text| {
+        add(rows, ("[[port]]", key), values, default.into(), text);
+    };
     key(
         "xdp_mode",
         XdpMode::SUPPORTED.into(),
@@ -477,18 +500,6 @@ fn port_keys(rows: &mut Vec<KeyReference>) {
         range(BUSY_POLL_US),
         NONE,
         "How long a call of an `af_xdp` port polls the driver; no polling by default.",
-    );
-    key(
-        "read",
-        "a path".into(),
-        NONE,
-        "The capture that a `pcap` port receives.",
-    );
-    key(
-        "write",
-        "a path".into(),
-        NONE,
-        "The capture that a `pcap` port writes.",
     );
 }
 

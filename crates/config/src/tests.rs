@@ -141,6 +141,21 @@ fn entries_stay_without_packets_if_the_time_is_zero() {
 }
 
 #[test]
+fn what_a_port_of_af_xdp_is_asked_for_can_be_said() {
+    let config = parse(EVERYTHING).expect("it is right");
+    let [first, .., last] = &config.ports[..] else {
+        panic!("several ports");
+    };
+    let xdp = XdpSettings {
+        mode: XdpMode::Native,
+        queues: Some(2),
+        busy_poll_us: Some(20),
+    };
+    assert_eq!((last.kind, last.xdp), (PortKind::AfXdp, xdp));
+    assert_eq!(first.xdp, XdpSettings::default());
+}
+
+#[test]
 fn everything_can_be_said() {
     let config = parse(EVERYTHING).expect("it is right");
     assert_eq!(
@@ -178,7 +193,7 @@ fn everything_can_be_said() {
     assert_eq!(limits, (5000, 1_000_000, 64));
     assert_eq!(megaflow.max_idle, Some(Duration::from_millis(2500)));
     assert_eq!((pipeline.seed, pipeline.index_seed), (7, 7));
-    let [first, second, third, fourth] = &config.ports[..] else {
+    let [first, second, third, _] = &config.ports[..] else {
         panic!("four ports");
     };
     assert_eq!(
@@ -191,13 +206,6 @@ fn everything_can_be_said() {
         ("port2", Some(1400))
     );
     assert_eq!(third.read, Some(PathBuf::from("etc/in.pcap")));
-    let xdp = XdpSettings {
-        mode: XdpMode::Native,
-        queues: Some(2),
-        busy_poll_us: Some(20),
-    };
-    assert_eq!((fourth.kind, fourth.xdp), (PortKind::AfXdp, xdp));
-    assert_eq!(first.xdp, XdpSettings::default());
     let config = config.or_seed(8);
     assert_eq!(config.seed(), 7);
     let v2p = config.v2p.expect("it was said");

@@ -1,4 +1,4 @@
-//! Compares the ways to receive on a veth pair, by packet sockets and by AF_XDP: delay, rate and cost.
+//! Compares the ways to receive on a veth pair, by packet sockets and AF_XDP: delay, rate, cost.
 //!
 //! ```text
 //! sudo cargo bench -p thalweg-io --features privileged-tests --bench receive

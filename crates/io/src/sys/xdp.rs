@@ -19,7 +19,7 @@
 //!    back in the rx ring of q. Each queue has as many chunks as a ring has slots, so the fill
 //!    ring has room for all of them.
 //! 2. A chunk for sending is the kernel's from the moment it is in the tx ring until it comes back
-//!    in the completion ring, or is taken back from the end of the tx ring before the kernel looked.
+//!    in the completion ring, or is taken back from the tx ring before the kernel looked.
 //! 3. No number that the kernel wrote is trusted: a frame outside the memory is refused, and a ring
 //!    never holds more than its slots.
 //!

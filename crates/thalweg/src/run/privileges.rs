@@ -12,7 +12,7 @@
 //!
 //! 1. Capabilities are a thread's, so they are dropped before there is a second thread.
 //! 2. Nothing is gained by starting another program (`no_new_privs`).
-//! 3. An interface of kind `auto` that comes back is opened with what is left, so by a packet socket.
+//! 3. An interface of kind `auto` that comes back is opened with what is left: by a packet socket.
 //! 4. A capability that the process does not have is not missed here: opening a port says so.
 
 use std::os::unix::fs::MetadataExt;

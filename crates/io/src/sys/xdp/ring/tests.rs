@@ -20,7 +20,7 @@ const NAME: &CStr = c"thalweg-ring";
 
 /// Memory that can be mapped twice.
 fn memory() -> OwnedFd {
-    // SAFETY: the name is a constant; the descriptor that comes back is nobody else's.
+    // SAFETY: the name is a constant; nothing else has the descriptor that comes back.
     let memory = unsafe { libc::memfd_create(NAME.as_ptr(), 0) };
     assert!(memory >= 0);
     // SAFETY: the call takes no address; the descriptor was made above.
