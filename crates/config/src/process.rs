@@ -9,4 +9,7 @@ pub struct ProcessSettings {
     /// Whether it keeps the capabilities that it was started with.
     #[serde(default, rename = "keep_capabilities")]
     pub keeps_capabilities: bool,
+    /// Whether it may make all system calls.
+    #[serde(default, rename = "keep_system_calls")]
+    pub keeps_system_calls: bool,
 }

@@ -121,6 +121,13 @@ pub fn key_references() -> Vec<KeyReference> {
         "false",
         "Keep all capabilities of the start, also those that no port needs.",
     );
+    add(
+        &mut rows,
+        ("[process]", "keep_system_calls"),
+        "`true`, `false`",
+        "false",
+        "Allow all system calls, also those that a switch never makes.",
+    );
     p4_keys(&mut rows);
     p4runtime_keys(&mut rows);
     rows

@@ -24,6 +24,8 @@ impl Configuration {
         keys.push(("metrics", "", self.metrics != running.metrics));
         let kept = |config: &Configuration| config.process.keeps_capabilities;
         keys.push(("process", "keep_capabilities", kept(self) != kept(running)));
+        let kept = |config: &Configuration| config.process.keeps_system_calls;
+        keys.push(("process", "keep_system_calls", kept(self) != kept(running)));
         let changed = keys.iter().filter(|(_, _, has_changed)| *has_changed);
         let name = |(section, key, _): &Key| match *key {
             "" => format!("[{section}]"),

@@ -927,14 +927,16 @@ fn the_control_socket_is_beside_the_configuration() {
 }
 
 #[test]
-fn capabilities_are_kept_only_if_that_is_asked_for() {
+fn rights_are_kept_only_if_that_is_asked_for() {
     let keeps = |section: &str| {
         let parsed = parse(&format!("{PORT}{section}\n"));
-        parsed.expect("it is right").process.keeps_capabilities
+        let process = parsed.expect("it is right").process;
+        (process.keeps_capabilities, process.keeps_system_calls)
     };
-    assert!(!keeps(""));
-    assert!(!keeps("[process]"));
-    assert!(keeps("[process]\nkeep_capabilities = true"));
+    assert_eq!(keeps(""), (false, false));
+    assert_eq!(keeps("[process]"), (false, false));
+    assert_eq!(keeps("[process]\nkeep_capabilities = true"), (true, false));
+    assert_eq!(keeps("[process]\nkeep_system_calls = true"), (false, true));
     let said = error(&format!("{PORT}[process]\nkeeps = true\n"));
     assert!(said.contains("unknown field `keeps`"), "{said}");
 }

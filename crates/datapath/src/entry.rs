@@ -145,7 +145,8 @@ impl Program {
     }
 
     /// Runs the program on a packet, of which a tracker said `connection`.
-    #[inline]
+    // Every packet comes here, so it must not be a call of its own.
+    #[inline(always)]
     pub(crate) fn run(
         &self,
         packet: Packet,

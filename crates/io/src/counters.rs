@@ -34,6 +34,9 @@ pub enum DropReason {
     Fault,
     /// The port was told to carry nothing in this direction ([`Block`](crate::Block)).
     Blocked,
+    /// The packet came above the rate that the port may receive
+    /// ([`Policing`](crate::Policing)).
+    Policed,
     /// The packet does not fit the tunnel, or no tunnel takes it; the
     /// [`TunnelHub`](crate::TunnelHub) counts why.
     Tunnel,
@@ -41,7 +44,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason, in declaration order.
-    pub const ALL: [DropReason; 13] = [
+    pub const ALL: [DropReason; 14] = [
         DropReason::TooShort,
         DropReason::TooLong,
         DropReason::QueueFull,
@@ -54,6 +57,7 @@ impl DropReason {
         DropReason::NoOutput,
         DropReason::Fault,
         DropReason::Blocked,
+        DropReason::Policed,
         DropReason::Tunnel,
     ];
 
@@ -72,8 +76,21 @@ impl DropReason {
             DropReason::NoOutput => "no_output",
             DropReason::Fault => "fault",
             DropReason::Blocked => "blocked",
+            DropReason::Policed => "policed",
             DropReason::Tunnel => "tunnel",
         }
+    }
+
+    /// Whether only arriving packets are dropped for this reason.
+    fn is_of_arrivals(self) -> bool {
+        matches!(
+            self,
+            DropReason::TooShort
+                | DropReason::Truncated
+                | DropReason::ReceiveError
+                | DropReason::KernelDropped
+                | DropReason::Policed
+        )
     }
 }
 
@@ -129,6 +146,18 @@ pub struct PortCounters {
 }
 
 impl PortCounters {
+    /// Packets that were dropped as they arrived.
+    pub fn receive_drops(&self) -> u64 {
+        let drops = self.drops.iter();
+        let of_arrivals = drops.filter(|(reason, _)| reason.is_of_arrivals());
+        of_arrivals.map(|(_, count)| count).sum()
+    }
+
+    /// Packets that were dropped for other reasons, most of them as they were sent.
+    pub fn send_drops(&self) -> u64 {
+        self.drops.total() - self.receive_drops()
+    }
+
     /// Adds the counters of another port, such as this port's predecessor.
     pub fn add(&mut self, other: &PortCounters) {
         self.received_packets += other.received_packets;
@@ -181,10 +210,10 @@ mod tests {
             assert_eq!(reason as usize, index);
             drops.add(reason, index as u64);
         }
-        assert_eq!(drops.total(), (0..13).sum());
+        assert_eq!(drops.total(), (0..14).sum());
         assert_eq!(
             drops.iter().count(),
-            12,
+            13,
             "a reason that did not occur is not listed"
         );
         let mut names: Vec<_> = DropReason::ALL.map(DropReason::name).into();

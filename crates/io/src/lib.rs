@@ -34,6 +34,7 @@
 //! | [`UnderlayPort`] | a port wrapper that also carries outer packets of native tunnels |
 //! | [`FaultPort`] | a port wrapper that loses, repeats, damages, cuts and swaps packets |
 //! | [`BlockPort`] | a port wrapper that can be told to receive or send nothing |
+//! | [`PolicePort`] | a port wrapper that receives only so many bits and packets a second |
 //! | [`TracePort`] | a port wrapper that writes all packets to captures |
 //!
 //! A port never comes back once its interface was deleted ([`PortStatus::Gone`]).
@@ -64,6 +65,7 @@ mod fault;
 mod links;
 mod memory;
 mod offload;
+mod police;
 mod port;
 mod sink;
 #[allow(unsafe_code)]
@@ -83,6 +85,7 @@ pub use error::Error;
 pub use fault::{FaultCounters, FaultPort, FaultRates};
 pub use links::{LinkWatch, interfaces, set_address, set_mtu};
 pub use memory::{CyclePort, MemoryHandle, MemoryPort, NullPort};
+pub use police::{PolicePort, Policing, PolicingRate, PolicingRates};
 pub use port::{BURST, Port, PortStatus, send_burst};
 pub use tap::TapPort;
 pub use trace::TracePort;

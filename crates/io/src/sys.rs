@@ -28,7 +28,9 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 pub(crate) use addresses::has_address;
 pub(crate) use claim::{Claim, ClaimError};
-pub(crate) use datagram::{Carrier, Datagram, DatagramSocket, Departure, IpFamily};
+pub(crate) use datagram::{
+    Carrier, Datagram, DatagramSocket, Departure, IpFamily, SEGMENTS_BYTES_MAX, SEGMENTS_MAX,
+};
 pub(crate) use interface::{Interface, Link};
 pub(crate) use messages::Overflow;
 pub(crate) use packet_socket::{LONGEST_FRAME_BYTES, PacketSocket};

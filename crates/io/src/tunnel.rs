@@ -47,6 +47,7 @@ mod senders;
 mod socket;
 mod underlay;
 mod values;
+mod whole;
 
 pub use counts::TunnelCause;
 pub use device::TunnelDevice;

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use std::net::UdpSocket;
 
 use thalweg_io::{DropReason, Port, TunnelHub, TunnelOpenError};
-use thalweg_packet::{Packet, PacketPool, TunnelPart, TunnelValues};
+use thalweg_packet::wire::{MacAddress, PacketBuilder};
+use thalweg_packet::{Packet, PacketPool, TunnelPart, TunnelValues, Unfinished};
 use thalweg_tunnel::{OptionMap, OptionMapping, TunnelType};
 
 use self::exchange::{Case, ONE, OTHER, exchange, frame, free_port, open, receive, send, settings};
@@ -328,4 +329,77 @@ fn a_device_is_configured_again_while_it_is_open() {
         hub.reconfigure(unknown),
         Err(TunnelOpenError::NotOpen(_))
     ));
+}
+
+/// A whole frame of TCP or UDP with 60 segments, the last of them a short one.
+fn whole_frame(is_udp: bool) -> Packet {
+    let payload: Vec<u8> = (0..59 * 1_000 + 107)
+        .map(|index| (index % 251) as u8)
+        .collect();
+    let builder = PacketBuilder::ethernet(MacAddress([2; 6]), MacAddress([4; 6]))
+        .vlan(7, 0)
+        .ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+    let mut frame = match is_udp {
+        true => builder.udp(1, 2).payload(&payload).build(),
+        false => builder.tcp(1, 2).payload(&payload).build(),
+    };
+    if !is_udp {
+        // ACK and PSH.
+        frame[38 + 13] = 0x18;
+    }
+    let header = if is_udp { 8 } else { 20 };
+    let work = Unfinished {
+        is_udp,
+        segment_bytes: 1_000,
+        covered_bytes: (payload.len() + header) as u16,
+        ..Unfinished::default()
+    };
+    let mut packet = Packet::from_bytes(&frame);
+    assert!(packet.mark_unfinished(work));
+    packet
+}
+
+fn segments_of(packet: &Packet) -> Vec<Packet> {
+    let segment = |index| {
+        let mut segment = Packet::default();
+        packet.emit_segment(index, &mut segment);
+        segment
+    };
+    (0..packet.segment_count()).map(segment).collect()
+}
+
+#[test]
+fn whole_frames_cross_tunnels_and_are_joined_again() {
+    let types = [TunnelType::Vxlan, TunnelType::Geneve];
+    for (tunnel_type, [one, _]) in types.into_iter().zip(ADDRESSES) {
+        for (is_udp, joins) in [(false, true), (false, false), (true, true)] {
+            let hub = TunnelHub::new();
+            let port = free_port().to_string();
+            let options = [("remote_ip", one), ("dst_port", &port[..])];
+            let mut device = open(&hub, ONE, tunnel_type, &options).unwrap();
+            assert!(device.takes_whole());
+            if joins {
+                device.keep_whole();
+            }
+            let whole = whole_frame(is_udp);
+            let (before, after) = (frame(3, 60), frame(3, 61));
+            let mut burst = vec![Packet::from_bytes(&before), whole.clone()];
+            burst.push(Packet::from_bytes(&after));
+            let mut pool = PacketPool::with_capacity(64, 2_048);
+            device.send(&mut pool, &mut burst);
+            assert_eq!(device.counters().sent_packets, 62);
+            // Flows have sockets of their own, so the order of the two kinds is open.
+            let packets = receive(&mut [&mut device], if joins && !is_udp { 3 } else { 62 });
+            let (small, large): (Vec<Packet>, Vec<Packet>) =
+                packets.into_iter().partition(|packet| packet.len() < 62);
+            assert_eq!(small.iter().map(Packet::len).collect::<Vec<_>>(), [60, 61]);
+            let frames: Vec<Packet> = large.iter().flat_map(segments_of).collect();
+            assert_eq!(frames.len(), 60);
+            for (frame, segment) in frames.iter().zip(segments_of(&whole)) {
+                assert_eq!(frame.bytes(), segment.bytes());
+                assert_eq!(frame.tunnel().map(|values| values.ttl), Some(64));
+            }
+            assert_eq!(device.counters().received_packets, 62);
+        }
+    }
 }

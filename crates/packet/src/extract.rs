@@ -113,6 +113,13 @@ impl Receipt<'_> {
         }
     }
 
+    /// Whether all values but the port are zero, as of most packets.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        let numbers = self.recirculation_id | self.packet_type | self.mark | self.datapath_hash;
+        numbers == 0 && self.tunnel.is_none() && self.connection == Connection::NONE
+    }
+
     fn get(&self, what: Intrinsic) -> u64 {
         match what {
             Intrinsic::InPort => u64::from(self.in_port),
@@ -182,6 +189,9 @@ pub(crate) struct Extraction {
     starts: Vec<u16>,
     scalars: Vec<Place<Scalar>>,
     presences: Vec<Place<u8>>,
+    /// The places of the port: one, or none.
+    ports: Vec<Place<()>>,
+    /// Other values that the receiver knows.
     intrinsics: Vec<Place<Intrinsic>>,
     /// Those of 128 bits, each with its first word.
     wide_intrinsics: Vec<Place<Intrinsic>>,
@@ -215,6 +225,10 @@ impl Extraction {
                         word,
                         shift,
                     });
+                }
+                Source::Intrinsic(Intrinsic::InPort) => {
+                    let what = ();
+                    extraction.ports.push(Place { what, word, shift });
                 }
                 Source::Intrinsic(what) => {
                     let places = match slot.width_bits {
@@ -285,6 +299,17 @@ impl Extraction {
         for place in &self.scalars {
             key[usize::from(place.word)] |= u64::from(headers.scalar(place.what)) << place.shift;
         }
+        for place in &self.ports {
+            key[usize::from(place.word)] |= u64::from(receipt.in_port) << place.shift;
+        }
+        if !receipt.is_plain() {
+            self.fill_intrinsics(receipt, key);
+        }
+    }
+
+    /// Fills in what the receiver knows besides the port; zeros are there already.
+    #[inline(never)]
+    fn fill_intrinsics(&self, receipt: &Receipt<'_>, key: &mut [u64]) {
         for place in &self.intrinsics {
             key[usize::from(place.word)] |= receipt.get(place.what) << place.shift;
         }

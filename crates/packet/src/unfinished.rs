@@ -25,6 +25,8 @@
 //!
 //! References: RFC 1071; the kernel's `tcp_gso_segment` and `__udp_gso_segment`; virtio 1.2, 5.1.6.
 
+mod join;
+
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::Packet;

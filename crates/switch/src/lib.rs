@@ -32,6 +32,7 @@ mod recent;
 mod removal;
 mod replace;
 mod rule_duty;
+mod shares;
 mod stations;
 mod steps;
 mod switch;

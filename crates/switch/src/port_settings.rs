@@ -1,4 +1,4 @@
-//! Settings of ports: their names and addresses, and OpenFlow's configuration bits.
+//! Settings of ports: their names and addresses, OpenFlow's configuration bits, and policing.
 //!
 //! 1. A setting stays when its port leaves, and holds for the next one with its number, until
 //!    it is forgotten ([`Switch::forget_port`]).
@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_io::{Block, BlockPort, Port};
+use thalweg_io::{Block, BlockPort, PolicePort, Policing, PolicingRates, Port};
 use thalweg_openflow::message::port::config;
 use thalweg_packet::PortId;
 use thalweg_pipeline::{Change, Operation, PortState};
@@ -42,6 +42,9 @@ pub enum PortDevice {
 #[derive(Debug, Default)]
 pub(crate) struct PortSettings {
     blocks: BTreeMap<PortId, Block>,
+    policings: BTreeMap<PortId, Policing>,
+    /// Those of ports that are limited.
+    rates: BTreeMap<PortId, PolicingRates>,
     configs: BTreeMap<PortId, u32>,
     identities: BTreeMap<PortId, PortIdentity>,
     /// Whether ports give frames that stand for segments as one packet.
@@ -59,11 +62,16 @@ impl PortSettings {
 
     /// Makes a port follow the settings of its number.
     pub(crate) fn wrap(&mut self, number: PortId, port: Box<dyn Port>) -> Box<dyn Port> {
+        let (port, policing) = PolicePort::new(port);
         let (mut port, block) = BlockPort::new(port);
         if self.keeps_segments {
             port.keep_whole();
         }
+        if let Some(rates) = self.rates.get(&number) {
+            policing.set(*rates);
+        }
         self.blocks.insert(number, block);
+        self.policings.insert(number, policing);
         self.put(number);
         Box::new(port)
     }
@@ -112,6 +120,8 @@ impl PortSettings {
     /// Forgets the settings of a port that has left.
     pub(crate) fn forget(&mut self, number: PortId) {
         self.blocks.remove(&number);
+        self.policings.remove(&number);
+        self.rates.remove(&number);
         self.configs.remove(&number);
         self.identities.remove(&number);
     }
@@ -121,6 +131,17 @@ impl PortSettings {
         let known = self.configs.entry(number).or_default();
         *known = *known & !mask | bits & mask;
         self.put(number);
+    }
+
+    /// Sets rates. The port sees them with its next burst.
+    fn set_rates(&mut self, number: PortId, rates: PolicingRates) {
+        match rates == PolicingRates::default() {
+            true => self.rates.remove(&number),
+            false => self.rates.insert(number, rates),
+        };
+        if let Some(policing) = self.policings.get(&number) {
+            policing.set(rates);
+        }
     }
 
     fn put(&self, number: PortId) {
@@ -150,6 +171,11 @@ impl Switch {
         self.follow_port(port);
         self.follow_peer_of(port);
         self.meet_workers();
+    }
+
+    /// Limits what a port receives; its buckets are full afterwards.
+    pub fn set_port_policing(&mut self, port: PortId, rates: PolicingRates) {
+        self.settings.set_rates(port, rates);
     }
 
     /// Forgets the settings and counters of a port that has left: the next one with its number

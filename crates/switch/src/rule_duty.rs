@@ -34,6 +34,7 @@ use crate::idle::IdleSweep;
 use crate::message::{Answer, CacheSetting, Command, News, PacketIn, Report, Settled};
 use crate::ports::{Ports, Routes};
 use crate::recent::{Recent, RecentRules};
+use crate::shares::UPCALL_COST;
 use crate::sync::{Mutex, Receiver, Sender};
 use crate::v2p::{Node, lock};
 use crate::worker::Duty;
@@ -626,7 +627,14 @@ impl Duty for RuleDuty {
         is_busy || is_tending || is_looking
     }
 
-    fn forward(&mut self, _: usize, burst: &mut Vec<Packet>, ports: &mut Ports, now: Instant) {
+    fn forward(
+        &mut self,
+        _: usize,
+        burst: &mut Vec<Packet>,
+        ports: &mut Ports,
+        now: Instant,
+    ) -> u64 {
+        let (packets, upcalls) = (burst.len() as u64, self.datapath.statistics().upcalls);
         if let Some(node) = &self.shared.node {
             lock(node).process(burst, &mut self.outbox, now);
         }
@@ -637,6 +645,7 @@ impl Duty for RuleDuty {
         if self.is_watched {
             self.tell_upcalls();
         }
+        packets + (self.datapath.statistics().upcalls - upcalls) * UPCALL_COST
     }
 
     fn forward_others(&mut self, ports: &mut Ports, _: Instant) -> usize {

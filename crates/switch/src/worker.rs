@@ -14,7 +14,8 @@
 //!
 //! 1. All results of a burst are sent, or left with others, before the next command is obeyed.
 //! 2. A port receives one burst a round at most, and every port has its turn: a round that a
-//!    command ended goes on behind the port where it ended.
+//!    command ended goes on behind the port where it ended. A port whose packets have cost too
+//!    much waits while others have packets (`shares.rs`).
 
 use std::ops::Range;
 
@@ -22,6 +23,7 @@ use thalweg_packet::{Instant, Packet, PacketPool};
 
 use crate::doorbell::Doorbell;
 use crate::ports::{Attached, Ports};
+use crate::shares::Shares;
 
 /// Rounds without a packet after which a worker sleeps; in a model check, soon.
 const IDLE_ROUNDS: u32 = if cfg!(thalweg_model) { 1 } else { 64 };
@@ -57,8 +59,15 @@ pub(crate) trait Duty {
     /// Does some of the postponed work; returns whether there was any.
     fn tend(&mut self, ports: &mut Ports) -> bool;
 
-    /// Forwards a burst that the port at a place has received, and empties it.
-    fn forward(&mut self, place: usize, burst: &mut Vec<Packet>, ports: &mut Ports, now: Instant);
+    /// Forwards a burst that the port at a place has received, and empties it; says what that has
+    /// cost, in packets that a cache answers.
+    fn forward(
+        &mut self,
+        place: usize,
+        burst: &mut Vec<Packet>,
+        ports: &mut Ports,
+        now: Instant,
+    ) -> u64;
 
     /// Forwards packets that no port has received; says how many.
     fn forward_others(&mut self, ports: &mut Ports, now: Instant) -> usize;
@@ -75,6 +84,7 @@ pub(crate) struct Worker<D> {
     duty: D,
     ports: Ports,
     burst: Vec<Packet>,
+    shares: Shares,
     idle_rounds: u32,
     /// The place with which the next round begins.
     first: usize,
@@ -86,6 +96,7 @@ impl<D: Duty> Worker<D> {
             duty,
             ports: Ports::new(ports),
             burst: Vec::new(),
+            shares: Shares::default(),
             idle_rounds: 0,
             first: 0,
         }
@@ -123,18 +134,23 @@ impl<D: Duty> Worker<D> {
         let mut count = 0;
         let first = self.first.min(all.end);
         for place in (first..all.end).chain(0..first) {
+            if !self.shares.may_receive(place) {
+                continue;
+            }
             let received = self.receive(place, now, time);
             if received == 0 {
                 continue;
             }
             let burst = &mut self.burst;
-            self.duty.forward(place, burst, &mut self.ports, time);
+            let cost = self.duty.forward(place, burst, &mut self.ports, time);
+            self.shares.note(place, cost);
             count += received;
             if self.duty.has_commands() {
                 self.first = (place + 1) % all.end;
                 break;
             }
         }
+        self.shares.end_round();
         count += self.duty.forward_others(&mut self.ports, time);
         self.ports.end_round(now, count);
         count

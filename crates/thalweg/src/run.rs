@@ -25,6 +25,7 @@ mod privileges;
 mod reload;
 mod report;
 mod rules;
+mod system_calls;
 mod v2p;
 
 use std::collections::BTreeMap;

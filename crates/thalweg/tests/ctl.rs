@@ -535,3 +535,61 @@ fn ovs_appctl_is_answered_the_same() {
     let errors = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(errors.starts_with("br1: no such bridge"), "{errors}");
 }
+
+/// On a machine of its own, whose journal is a socket of the test.
+#[cfg(feature = "privileged-tests")]
+#[test]
+fn the_log_goes_to_the_journal_if_there_is_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    std::fs::create_dir(path("journal")).expect("it is new");
+    let journal = std::os::unix::net::UnixDatagram::bind(path("journal/socket"));
+    let journal = journal.expect("it is bound");
+    journal.set_read_timeout(Some(TIMEOUT)).expect("it is set");
+    std::fs::write(path("r.rules"), RULES).expect("it is written");
+    let config = "[switch]\nname = \"br0\"\nrules = [\"r.rules\"]\n\
+                  [[port]]\nnumber = 1\nkind = \"memory\"\n";
+    std::fs::write(path("br0.toml"), config).expect("it is written");
+    let run = |mounts: &str| {
+        let script = format!(
+            "mount -t tmpfs none /run; {mounts} exec \"$PROGRAM\" run --log-journal br0.toml"
+        );
+        let mut shell = Command::new("unshare");
+        shell.args(["--mount", "sh", "-ec", &script]);
+        shell.env("PROGRAM", env!("CARGO_BIN_EXE_thalweg"));
+        shell.current_dir(folder.path());
+        shell.stdout(std::process::Stdio::null());
+        shell.stderr(std::process::Stdio::piped());
+        shell.spawn().expect("unshare is installed")
+    };
+    let mut there =
+        run("mkdir -p /run/systemd/journal; mount --bind journal /run/systemd/journal;");
+    let mut entry = [0; 4_096];
+    let has = |entry: &[u8], text: &str| {
+        let mut places = entry.windows(text.len());
+        places.any(|place| place == text.as_bytes())
+    };
+    loop {
+        let length = journal.recv(&mut entry).expect("it logs");
+        let entry = &entry[..length];
+        if entry.is_empty() {
+            // The layer looks whether the journal is there.
+            continue;
+        }
+        assert!(has(entry, "SYSLOG_IDENTIFIER") && has(entry, "PRIORITY"));
+        if has(entry, "ready br0 with 1 port") {
+            assert!(has(entry, "TARGET"));
+            break;
+        }
+    }
+    there.kill().expect("it runs");
+    let output = there.wait_with_output().expect("it ends");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    let absent = run("").wait_with_output().expect("it ends");
+    assert_eq!(absent.status.code(), Some(2));
+    let errors = String::from_utf8_lossy(&absent.stderr).into_owned();
+    assert!(
+        errors.contains("--log-journal: no journal listens"),
+        "{errors}"
+    );
+}

@@ -505,8 +505,9 @@ fn prometheus_reads_what_a_run_counts() {
     assert_eq!(program.end(Signal::TERM).status, Some(0));
 }
 
-/// The capabilities of each thread of a process, and whether it can gain none.
-fn rights(pid: u32) -> Vec<(u64, bool)> {
+/// Of each thread of a process: its capabilities, and whether it can gain none and its system calls
+/// are filtered.
+fn rights(pid: u32) -> Vec<(u64, bool, bool)> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let rights = tasks.map(|task| {
         let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
@@ -516,7 +517,8 @@ fn rights(pid: u32) -> Vec<(u64, bool)> {
             line.expect("the kernel says it").trim().to_owned()
         };
         let permitted = u64::from_str_radix(&value("CapPrm:"), 16).unwrap();
-        (permitted, value("NoNewPrivs:") == "1")
+        let is_filtered = value("Seccomp:") == "2";
+        (permitted, value("NoNewPrivs:") == "1", is_filtered)
     });
     rights.collect()
 }
@@ -540,13 +542,14 @@ fn no_thread_of_a_run_keeps_what_it_does_not_need() {
     let program = config("");
     let threads = rights(program.id());
     assert!(threads.len() >= 4, "{threads:?}");
-    for (permitted, gains_none) in threads {
-        assert_eq!((permitted, gains_none), (own & NET_RAW, true));
+    for rights in threads {
+        assert_eq!(rights, (own & NET_RAW, true, true));
     }
     assert_eq!(program.end(Signal::TERM).status, Some(0));
-    let program = config("[process]\nkeep_capabilities = true\n");
-    for (permitted, gains_none) in rights(program.id()) {
-        assert_eq!((permitted, gains_none), (own, false));
+    let kept = "[process]\nkeep_capabilities = true\nkeep_system_calls = true\n";
+    let program = config(kept);
+    for rights in rights(program.id()) {
+        assert_eq!(rights, (own, false, false));
     }
     assert_eq!(program.end(Signal::TERM).status, Some(0));
 }

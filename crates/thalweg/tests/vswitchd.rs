@@ -221,10 +221,14 @@ fn what_cannot_be_done_is_an_error_of_its_interface_alone() {
     let ports = daemon.ok("ovs-ofctl", "dump-ports br0 p2");
     assert!(ports.contains("tx pkts=1,"), "{ports}");
     daemon.vsctl("set Bridge br0 stp_enable=true");
+    let set = "--id=@b get Bridge br0 -- create Flow_Sample_Collector_Set id=7 bridge=@b";
+    daemon.vsctl(set);
     let log = std::fs::read_to_string(daemon.folder.path().join("ovs-vswitchd.log"));
+    let log = log.expect("a log");
+    assert!(log.contains("stp_enable is not supported yet"), "{log}");
     assert!(
-        log.expect("a log")
-            .contains("stp_enable is not supported yet")
+        log.contains("sample(collector_set_id=7,...) sends nothing"),
+        "{log}"
     );
     daemon.stop();
 }
@@ -785,6 +789,43 @@ fn prometheus_reads_what_the_daemon_counts() {
     }
     daemon.vsctl("remove Open_vSwitch . other_config thalweg-metrics");
     assert!(std::net::TcpStream::connect(address).is_err());
+    daemon.stop();
+}
+
+#[test]
+fn an_interface_receives_what_its_policing_allows() {
+    let daemon = Daemon::start();
+    let ports = ["p1", "p2"].map(|name| dummy("br0", name, ""));
+    daemon.vsctl(&format!("{BRIDGE} -- {}", ports.join(" -- ")));
+    daemon.ok("ovs-ofctl", "add-flow br0 in_port=1,actions=output:2");
+    daemon.ok("ovs-appctl", "time/stop");
+    let packet = "netdev-dummy/receive p1 in_port(1),eth(src=50:54:00:00:00:09,\
+                  dst=50:54:00:00:00:0a),eth_type(0x1234)";
+    let passed = || {
+        let before = daemon.counts("br0")["p2"].1;
+        (0..20).for_each(|_| drop(daemon.ok("ovs-appctl", packet)));
+        daemon.counts("br0")["p2"].1 - before
+    };
+    assert_eq!(passed(), 20);
+    // A kilobit at once, and a kilobit a second: a packet has 14 bytes.
+    daemon.vsctl("set Interface p1 ingress_policing_rate=1 ingress_policing_burst=1");
+    assert_eq!((passed(), passed()), (1_000 / (14 * 8), 0));
+    daemon.ok("ovs-appctl", "time/warp 500 500");
+    assert_eq!(passed(), 5);
+    // Another setting of the interface fills no bucket.
+    daemon.vsctl("set Interface p1 external_ids:a=b");
+    assert_eq!(passed(), 0);
+    daemon.vsctl("set Interface p1 ingress_policing_rate=0");
+    assert_eq!(passed(), 20);
+    // A thousand packets at once.
+    daemon.vsctl("set Interface p1 ingress_policing_kpkts_rate=1 ingress_policing_kpkts_burst=1");
+    assert_eq!(passed(), 20);
+    daemon.vsctl("add-port br0 pp -- set Interface pp type=patch ingress_policing_rate=9");
+    let log = std::fs::read_to_string(daemon.folder.path().join("ovs-vswitchd.log"));
+    assert!(
+        log.expect("a log")
+            .contains("ingress_policing has no effect on a patch")
+    );
     daemon.stop();
 }
 

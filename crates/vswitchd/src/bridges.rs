@@ -21,6 +21,7 @@ mod ear;
 mod follow;
 mod mirrors;
 mod mtu;
+mod policing;
 mod report;
 mod serve;
 mod tunnels;
@@ -33,7 +34,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use thalweg_control::openflow::{ControllerStatus, OpenFlowServer};
-use thalweg_io::TunnelHub;
+use thalweg_io::{PolicingRates, TunnelHub};
 use thalweg_ovsdb::Uuid;
 use thalweg_packet::wire::MacAddress;
 use thalweg_packet::{Instant, PortId};
@@ -92,6 +93,8 @@ pub(crate) struct Interface {
     pub(crate) device: Option<Device>,
     /// What it does with VLANs, as far as the switch was told.
     vlans: PortVlans,
+    /// What it may receive, as far as the switch was told.
+    policing: PolicingRates,
     /// The other end, if it is a patch whose other end exists.
     pub(crate) peer: Option<PortId>,
     /// Why it has no device.

@@ -151,7 +151,10 @@ fn metrics_section(listen: std::net::SocketAddr) -> Table {
 }
 
 fn process_section(process: ProcessSettings) -> Table {
-    table([("keep_capabilities", process.keeps_capabilities.into())])
+    table([
+        ("keep_capabilities", process.keeps_capabilities.into()),
+        ("keep_system_calls", process.keeps_system_calls.into()),
+    ])
 }
 
 fn conntrack_section(config: &Configuration) -> Table {

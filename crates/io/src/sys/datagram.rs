@@ -26,7 +26,13 @@ const MEMINFO_DROPS: usize = 8;
 const UDP_NO_CHECK6_RX: libc::c_int = 102;
 
 /// Room for all control messages of a datagram.
-const CONTROL_BYTES: usize = 128;
+const CONTROL_BYTES: usize = 160;
+
+/// The most datagrams that one message stands for: `UDP_MAX_SEGMENTS` of older kernels.
+pub(crate) const SEGMENTS_MAX: usize = 64;
+/// The most bytes of such a message: those of a datagram over IPv4, less some for IP options.
+pub(crate) const SEGMENTS_BYTES_MAX: usize = 65_000;
+
 /// The length of `struct cmsghdr`: a length, a level and a type.
 const CONTROL_HEADER_BYTES: usize = size_of::<usize>() + 8;
 
@@ -72,6 +78,8 @@ pub(crate) struct Datagram {
     pub(crate) destination: Option<IpAddr>,
     pub(crate) tos: u8,
     pub(crate) ttl: u8,
+    /// The length of each datagram but the last if this stands for several (`UDP_GRO`); else 0.
+    pub(crate) segment_bytes: usize,
     /// The datagram was longer than all room.
     pub(crate) is_cut: bool,
 }
@@ -83,12 +91,13 @@ impl Datagram {
         destination: None,
         tos: 0,
         ttl: 0,
+        segment_bytes: 0,
         is_cut: false,
     };
 }
 
 /// What the IP header of a datagram to be sent shall say.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Departure {
     pub(crate) destination: SocketAddr,
     /// `None` leaves the choice to the kernel's routes.
@@ -138,6 +147,10 @@ impl DatagramSocket {
         };
         for option in options {
             set_option(&socket.descriptor, level, option, &1_i32)?;
+        }
+        if carrier == Carrier::Udp {
+            // A kernel that does not know it gives each datagram alone.
+            let _ = set_option(&socket.descriptor, libc::SOL_UDP, libc::UDP_GRO, &1_i32);
         }
         if (family, carrier) == (IpFamily::V6, Carrier::Udp) {
             // RFC 6935: tunnels may go without a checksum.
@@ -276,10 +289,7 @@ impl DatagramSocket {
             header.msg_iov = &raw mut vectors[index];
             header.msg_iovlen = 1;
             header.msg_name = std::ptr::from_mut(&mut destinations[index]).cast();
-            header.msg_namelen = match self.family {
-                IpFamily::V4 => size_of::<libc::sockaddr_in>() as u32,
-                IpFamily::V6 => size_of::<libc::sockaddr_in6>() as u32,
-            };
+            header.msg_namelen = name_bytes(self.family);
             header.msg_control = controls[index].bytes.as_mut_ptr().cast();
             header.msg_controllen = controls[index].len as _;
         }
@@ -296,6 +306,55 @@ impl DatagramSocket {
         };
         check(sent)?;
         Ok(sent as usize)
+    }
+
+    /// Sends datagrams to one place as one message, which the kernel or the card cuts
+    /// (`UDP_SEGMENT`); all but the last have one length. At most [`SEGMENTS_MAX`] and
+    /// [`SEGMENTS_BYTES_MAX`], and by a socket that writes checksums.
+    pub(crate) fn send_segments(
+        &self,
+        segments: &[&[u8]],
+        departure: &Departure,
+    ) -> io::Result<()> {
+        let mut control = Control::EMPTY;
+        control.ask_for(departure, self.family);
+        let each = segments.first().map_or(0, |first| first.len()) as u16;
+        control.push(libc::SOL_UDP, libc::UDP_SEGMENT, &each.to_ne_bytes());
+        // SAFETY: zeros are a value of these structures of the C library (1).
+        let (mut header, mut vectors): (libc::msghdr, [libc::iovec; SEGMENTS_MAX]) =
+            unsafe { (zeroed(), zeroed()) };
+        let count = segments.len().min(SEGMENTS_MAX);
+        for (vector, bytes) in vectors.iter_mut().zip(segments) {
+            *vector = const_vector(bytes);
+        }
+        let mut destination = address_for(departure.destination);
+        header.msg_iov = vectors.as_mut_ptr();
+        header.msg_iovlen = count as _;
+        header.msg_name = std::ptr::from_mut(&mut destination).cast();
+        header.msg_namelen = name_bytes(self.family);
+        header.msg_control = control.bytes.as_mut_ptr().cast();
+        header.msg_controllen = control.len as _;
+        // SAFETY: the header points to the arrays above with their sizes, and `count` of the
+        // vectors to the segments, which are borrowed until the call returns (2). It only reads.
+        let sent = unsafe {
+            libc::sendmsg(
+                self.descriptor.as_raw_fd(),
+                &raw const header,
+                libc::MSG_DONTWAIT,
+            )
+        };
+        match sent {
+            -1 => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The length of an address of a family, as the kernel wants it.
+fn name_bytes(family: IpFamily) -> u32 {
+    match family {
+        IpFamily::V4 => size_of::<libc::sockaddr_in>() as u32,
+        IpFamily::V6 => size_of::<libc::sockaddr_in6>() as u32,
     }
 }
 
@@ -410,6 +469,12 @@ impl Control {
                 }
                 (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
                     datagram.ttl = small(data);
+                }
+                (libc::SOL_UDP, libc::UDP_GRO) => {
+                    let length = data
+                        .first_chunk::<4>()
+                        .map_or(0, |word| i32::from_ne_bytes(*word));
+                    datagram.segment_bytes = usize::try_from(length).unwrap_or(0);
                 }
                 _ => {}
             }

@@ -45,6 +45,10 @@ const TIMESTAMP_UNIT: u64 = 100_000;
 pub struct TunnelDevice {
     pub(super) number: PortId,
     way: TunnelWay,
+    /// Whether it takes whole frames.
+    takes_whole: bool,
+    /// Whether it joins segments.
+    keeps_whole: bool,
     pub(super) hub: TunnelHub,
     seat: Arc<Seat>,
     pub(super) counters: PortCounters,
@@ -52,29 +56,34 @@ pub struct TunnelDevice {
     /// The next sequence number of GRE, ERSPAN or GTP-U.
     pub(super) sequence: u32,
     /// The way of each packet of a burst that is left to send.
-    leaving: Vec<Option<(SenderPlace, Departure)>>,
+    pub(super) leaving: Vec<Option<(SenderPlace, Departure)>>,
+    /// The segments of a whole frame.
+    pub(super) segments: Vec<Packet>,
 }
 
 impl TunnelDevice {
     pub(super) fn new(
-        (number, way): (PortId, TunnelWay),
+        (number, way, takes_whole): (PortId, TunnelWay, bool),
         hub: TunnelHub,
         seat: Arc<Seat>,
     ) -> TunnelDevice {
         TunnelDevice {
             number,
             way,
+            takes_whole,
+            keeps_whole: false,
             hub,
             seat,
             counters: PortCounters::default(),
             last: None,
             sequence: 0,
             leaving: Vec::with_capacity(BURST),
+            segments: Vec::new(),
         }
     }
 
     /// Puts a tunnel's header in front of each packet, and notes its way.
-    fn encapsulate(&mut self, burst: &mut [Packet]) {
+    pub(super) fn encapsulate(&mut self, burst: &mut [Packet]) {
         let hub = self.hub.clone();
         let table = hub.table();
         let view = TunnelView {
@@ -88,6 +97,7 @@ impl TunnelDevice {
         };
         let headers = (port.kind(), port.header_settings());
         for packet in burst {
+            packet.finish();
             let variable = next_variable(&mut self.sequence, packet);
             let prepared = prepare(view, (self.number, port), packet);
             let way = prepared.and_then(|prepared| {
@@ -103,6 +113,15 @@ impl TunnelDevice {
         }
     }
 
+    /// Sends packets that are one frame each.
+    fn send_frames(&mut self, frames: &mut [Packet]) {
+        self.leaving.clear();
+        self.encapsulate(frames);
+        for first in 0..frames.len() {
+            self.send_by_one_socket(frames, first);
+        }
+    }
+
     /// Counts a packet that was not sent.
     pub(super) fn count(&mut self, cause: TunnelCause) {
         self.hub.counters().add(cause);
@@ -110,7 +129,7 @@ impl TunnelDevice {
     }
 
     /// Sends the packets that leave by the socket of the first of them; at most a burst.
-    fn send_by_one_socket(&mut self, burst: &[Packet], first: usize) {
+    pub(super) fn send_by_one_socket(&mut self, burst: &[Packet], first: usize) {
         let Some((place, departure)) = self.leaving[first] else {
             return;
         };
@@ -204,7 +223,8 @@ impl Port for TunnelDevice {
             let Some(socket) = self.seat.socket(index).filter(|_| most > 0) else {
                 return;
             };
-            socket.receive(view, pool, burst, (most, now), counters);
+            let joins = self.keeps_whole;
+            socket.receive(view, pool, burst, (most, now, joins), counters);
         }
     }
 
@@ -213,12 +233,22 @@ impl Port for TunnelDevice {
             self.send_native(pool, burst);
             return;
         }
-        self.leaving.clear();
-        self.encapsulate(burst);
-        for first in 0..burst.len() {
-            self.send_by_one_socket(burst, first);
+        // Packets stay in order: each run of frames goes before the whole frame behind it.
+        for run in burst.chunk_by_mut(|one, other| !one.is_segmented() && !other.is_segmented()) {
+            match run {
+                [whole] if whole.is_segmented() => self.send_whole(pool, whole),
+                frames => self.send_frames(frames),
+            }
         }
         pool.put_burst(burst);
+    }
+
+    fn keep_whole(&mut self) {
+        self.keeps_whole = true;
+    }
+
+    fn takes_whole(&self) -> bool {
+        self.takes_whole
     }
 
     fn status(&mut self) -> PortStatus {

@@ -197,6 +197,7 @@ impl TunnelHub {
             way,
         } = settings;
         let keys = way.keys(&port)?;
+        let is_by_udp = port.kind().default_port().is_some();
         let mut state = self.lock();
         if state.table.places.contains_key(&number) {
             return Err(TunnelOpenError::NumberTaken(number));
@@ -219,7 +220,12 @@ impl TunnelHub {
             return Err(error);
         }
         state.table = Arc::new(table);
-        Ok(TunnelDevice::new((number, way), self.clone(), seat))
+        let is_by_udp = way == TunnelWay::Sockets && is_by_udp;
+        Ok(TunnelDevice::new(
+            (number, way, is_by_udp),
+            self.clone(),
+            seat,
+        ))
     }
 
     /// Gives an open device another configuration; its number and its counters stay.

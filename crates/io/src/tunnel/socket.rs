@@ -1,7 +1,16 @@
 //! A socket that receives the packets of all tunnels with one carrier and one UDP port.
+//!
+//! The kernel may give several datagrams of one sender as one message (`UDP_GRO`, udp(7)). The
+//! packets in them are taken out one by one, and segments that follow each other are joined again
+//! if the owner passes whole frames on ([`Packet::join`]).
+//!
+//! 1. Packets of a message for which a burst has no room wait; they come before what the socket
+//!    has, so nothing is swapped.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -37,6 +46,25 @@ pub(super) struct SocketKey {
     pub(super) port: u16,
 }
 
+/// A message of several datagrams.
+struct Parts<'a> {
+    datagram: &'a Datagram,
+    /// The length of all but the last.
+    each: usize,
+    /// What had no room in the packet that received the message.
+    behind: &'a [u8],
+}
+
+impl Parts<'_> {
+    /// Copies a range of the message, which begins with `front`.
+    fn copy(&self, front: &[u8], range: Range<usize>, packet: &mut Packet) {
+        let cut = |at: usize| at.min(front.len());
+        packet.fill(&front[cut(range.start)..cut(range.end)]);
+        let behind = |at: usize| at.saturating_sub(front.len());
+        packet.append(&self.behind[behind(range.start)..behind(range.end)]);
+    }
+}
+
 /// The socket, and room to receive.
 #[derive(Debug)]
 pub(super) struct TunnelSocket {
@@ -52,6 +80,8 @@ struct Room {
     slots: Vec<Packet>,
     overflow: Overflow,
     datagrams: Box<[Datagram; BURST]>,
+    /// Invariant 1.
+    waiting: VecDeque<Packet>,
 }
 
 impl TunnelSocket {
@@ -67,6 +97,7 @@ impl TunnelSocket {
                 slots: Vec::with_capacity(BURST),
                 overflow: Overflow::new(),
                 datagrams: Box::new([Datagram::EMPTY; BURST]),
+                waiting: VecDeque::new(),
             }),
             dropped: AtomicU64::new(0),
         })
@@ -82,13 +113,14 @@ impl TunnelSocket {
         dropped.saturating_sub(self.dropped.swap(dropped, Ordering::Relaxed))
     }
 
-    /// Appends up to `most` packets to `burst`, each with the port that it belongs to.
+    /// Appends up to `most` packets to `burst`, each with the port that it belongs to; if it
+    /// `joins`, segments as whole frames.
     pub(super) fn receive(
         &self,
         view: TunnelView<'_>,
         pool: &mut PacketPool,
         burst: &mut Vec<Packet>,
-        (most, now): (usize, Instant),
+        (most, now, joins): (usize, Instant, bool),
         counters: &mut PortCounters,
     ) {
         // Only the device that receives comes here, so nothing waits for the lock.
@@ -97,8 +129,15 @@ impl TunnelSocket {
             slots,
             overflow,
             datagrams,
+            waiting,
         } = &mut *room;
-        let wanted = most.min(BURST);
+        let most = most.min(BURST);
+        let first = most.min(waiting.len());
+        burst.extend(waiting.drain(..first));
+        let wanted = most - first;
+        if wanted == 0 {
+            return;
+        }
         if pool.take_burst(slots, wanted) < wanted {
             counters.pool_refusals += 1;
         }
@@ -112,6 +151,7 @@ impl TunnelSocket {
                 0
             }
         };
+        let end = burst.len() + wanted;
         for (index, mut packet) in slots.drain(..).enumerate() {
             if index >= count {
                 pool.put(packet);
@@ -119,14 +159,69 @@ impl TunnelSocket {
             }
             let datagram = &datagrams[index];
             let split = datagram.len_bytes.min(packet.receive_area().len());
+            let behind = &overflow.behind(index)[..datagram.len_bytes - split];
             packet.set_len(split);
-            packet.append(&overflow.behind(index)[..datagram.len_bytes - split]);
+            let each = datagram.segment_bytes;
+            if each > 0 && each < datagram.len_bytes {
+                let parts = Parts {
+                    datagram,
+                    each,
+                    behind,
+                };
+                self.take_apart(view, pool, burst, (parts, &packet), (now, joins), counters);
+                pool.put(packet);
+                waiting.extend(burst.drain(end.min(burst.len())..));
+                continue;
+            }
+            packet.append(behind);
             match self.take_out(view, datagram, &mut packet, now) {
-                true => burst.push(packet),
                 false => {
                     counters.add_drop(DropReason::Tunnel);
                     pool.put(packet);
                 }
+                true if burst.len() < end => burst.push(packet),
+                true => waiting.push_back(packet),
+            }
+        }
+    }
+
+    /// Takes the packets out of a message of several datagrams, whose beginning is in `front`.
+    fn take_apart(
+        &self,
+        view: TunnelView<'_>,
+        pool: &mut PacketPool,
+        burst: &mut Vec<Packet>,
+        (parts, front): (Parts<'_>, &Packet),
+        (now, joins): (Instant, bool),
+        counters: &mut PortCounters,
+    ) {
+        let first = burst.len();
+        let mut place = 0;
+        while place < parts.datagram.len_bytes {
+            let end = parts.datagram.len_bytes.min(place + parts.each);
+            let spare = match joins && burst.len() == first {
+                // Others will be joined to it.
+                true => pool.take_large(),
+                false => pool.take(),
+            };
+            // The pool frees packets that are too many for it.
+            let mut packet = spare.unwrap_or_default();
+            parts.copy(front.bytes(), place..end, &mut packet);
+            place = end;
+            if !self.take_out(view, parts.datagram, &mut packet, now) {
+                counters.add_drop(DropReason::Tunnel);
+                pool.put(packet);
+                continue;
+            }
+            let is_joined = joins
+                && burst[first..].last_mut().is_some_and(|last| {
+                    last.in_port() == packet.in_port()
+                        && last.tunnel() == packet.tunnel()
+                        && last.join(&packet)
+                });
+            match is_joined {
+                true => pool.put(packet),
+                false => burst.push(packet),
             }
         }
     }

@@ -218,6 +218,53 @@ proptest! {
         }
     }
 
+    /// What was cut is joined again, up to where a segment was changed, lost or swapped.
+    #[test]
+    fn segments_are_joined_and_cut_again(
+        shape in shapes(),
+        first_flags in prop::sample::select(vec![0x10_u8, 0x18, 0x19, 0x11, 0x90]),
+        damage in prop::option::of((0..40_usize, 0..80_usize, 1..=255_u8)),
+        swap in prop::option::of(0..40_usize),
+    ) {
+        let mut frame = shape.build();
+        if !shape.is_udp {
+            let at = frame.len() - shape.payload - 20 + 13;
+            frame[at] = first_flags;
+        }
+        let mut packet = Packet::from_bytes(&frame);
+        prop_assume!(packet.mark_unfinished(shape.work()));
+        let mut frames = cut(&packet);
+        if let Some((index, place, bits)) = damage
+            && let Some(frame) = frames.get_mut(index)
+            && let Some(byte) = frame.bytes_mut().get_mut(place)
+        {
+            *byte ^= bits;
+        }
+        if let Some(index) = swap
+            && index + 1 < frames.len()
+        {
+            frames.swap(index, index + 1);
+        }
+        let mut joined: Vec<Packet> = Vec::new();
+        for frame in &frames {
+            let is_joined = joined.last_mut().is_some_and(|last| {
+                let before = last.clone();
+                let is_joined = last.join(frame);
+                assert!(is_joined || *last == before);
+                is_joined
+            });
+            if !is_joined {
+                joined.push(frame.clone());
+            }
+        }
+        let again: Vec<Packet> = joined.iter().flat_map(cut).collect();
+        prop_assert_eq!(&again, &frames);
+        let is_plain = damage.is_none() && swap.is_none() && first_flags & 0x80 == 0;
+        if is_plain && !shape.is_udp && shape.segment_bytes >= 8 {
+            prop_assert_eq!(joined.len(), 1);
+        }
+    }
+
     #[test]
     fn segments_and_finished_frames_have_right_checksums(shape in shapes()) {
         let mut whole = shape.mark();

@@ -195,9 +195,16 @@ impl Duty for P4Duty {
         false
     }
 
-    fn forward(&mut self, place: usize, burst: &mut Vec<Packet>, ports: &mut Ports, now: Instant) {
+    fn forward(
+        &mut self,
+        place: usize,
+        burst: &mut Vec<Packet>,
+        ports: &mut Ports,
+        now: Instant,
+    ) -> u64 {
         let number = ports.attached[place].number.0;
-        self.totals.packets += burst.len() as u64;
+        let count = burst.len() as u64;
+        self.totals.packets += count;
         let forwarder = self.forwarder.clone();
         let mut program = forwarder.begin();
         for packet in burst.drain(..) {
@@ -215,6 +222,7 @@ impl Duty for P4Duty {
         if let Some(training) = training {
             self.train(training);
         }
+        count
     }
 
     fn forward_others(&mut self, ports: &mut Ports, now: Instant) -> usize {

@@ -1,4 +1,4 @@
-//! The log of a run: lines with time, level and module, to standard error or a file.
+//! The log of a run: lines with time, level and module, to standard error, a file or the journal.
 //!
 //! ```text
 //!   tracing::info!(target: MODULE, ..) --> filter, by level and module --> one line, one write
@@ -19,6 +19,7 @@ use anyhow::{Context, Result};
 use thalweg_command::console::timestamp;
 use thalweg_command::failure::bad_input;
 use tracing::{Event, Subscriber};
+use tracing_journald::{Priority, PriorityMappings};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
@@ -62,6 +63,9 @@ pub(super) struct LogArguments {
     /// Append the log to a file instead of writing it to standard error
     #[arg(long, value_name = "PATH")]
     log_file: Option<PathBuf>,
+    /// Send the log to systemd's journal, with priorities and modules as fields
+    #[arg(long, conflicts_with = "log_file")]
+    log_journal: bool,
 }
 
 /// The log of this process.
@@ -74,17 +78,21 @@ impl Logging {
     /// Starts to log. It can be done once in a process.
     ///
     /// # Errors
-    /// If the filter is wrong, or the file cannot be opened.
+    /// If the filter is wrong, the file cannot be opened, or no journal listens.
     pub(super) fn start(arguments: &LogArguments) -> Result<Logging> {
         let filter =
             read_filter(&arguments.log).map_err(|error| bad_input(format!("--log {error}")))?;
         let sink = Arc::new(Sink::open(arguments.log_file.as_deref())?);
         let (filter, handle) = reload::Layer::new(filter);
-        let lines = tracing_subscriber::fmt::layer()
-            .event_format(Line)
-            .with_writer(sink.clone())
-            .log_internal_errors(false);
-        let registry = tracing_subscriber::registry().with(lines.with_filter(filter));
+        let output = match arguments.log_journal {
+            true => journal()?.boxed(),
+            false => tracing_subscriber::fmt::layer()
+                .event_format(Line)
+                .with_writer(sink.clone())
+                .log_internal_errors(false)
+                .boxed(),
+        };
+        let registry = tracing_subscriber::registry().with(output.with_filter(filter));
         registry.try_init().context("cannot start to log")?;
         Ok(Logging {
             filter: handle,
@@ -124,6 +132,25 @@ impl Logging {
             tracing::error!(target: module::RUN, "the log is not opened again: {error}");
         }
     }
+}
+
+/// The journal: `journalctl -t thalweg` shows the messages, `TARGET=ports` those of a module.
+fn journal() -> Result<tracing_journald::Layer> {
+    let layer = tracing_journald::Layer::new().map_err(|error| {
+        bad_input(format!(
+            "--log-journal: no journal listens ({error}); leave it out, or give --log-file"
+        ))
+    })?;
+    // Of syslog(3).
+    let priorities = PriorityMappings {
+        info: Priority::Informational,
+        debug: Priority::Debug,
+        ..PriorityMappings::new()
+    };
+    Ok(layer
+        .with_field_prefix(None)
+        .with_syslog_identifier("thalweg".to_owned())
+        .with_priority_mappings(priorities))
 }
 
 /// Reads a filter. A word alone is a level: one that is misspelt is not taken for a module.

@@ -27,12 +27,21 @@ use thalweg_io::PortKind;
 use tracing::info;
 
 use super::logging::module::RUN;
+use super::system_calls;
 
 /// Drops what the configuration does not need.
 ///
 /// # Errors
 /// If the system refuses.
 pub(super) fn drop_unneeded(path: &Path, config: &Configuration) -> Result<()> {
+    drop_capabilities(path, config)?;
+    match config.process.keeps_system_calls {
+        true => Ok(()),
+        false => system_calls::refuse_unneeded(),
+    }
+}
+
+fn drop_capabilities(path: &Path, config: &Configuration) -> Result<()> {
     let refused = "cannot drop capabilities; keep them with keep_capabilities in [process]";
     if config.process.keeps_capabilities {
         return Ok(());

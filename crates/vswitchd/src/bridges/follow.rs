@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use thalweg_io::PolicingRates;
 use thalweg_packet::PortId;
 use thalweg_packet::wire::MacAddress;
 use thalweg_pipeline::{Change, Mirrors, Operation, PortVlans};
@@ -50,6 +51,7 @@ impl Bridges {
         complaints.extend(self.set_vlans(wanted, switch).err());
         complaints.extend(self.set_mirrors(wanted, switch));
         complaints.extend(self.set_mtus(wanted));
+        complaints.extend(self.set_policing(switch));
         for bridge in wanted.values() {
             complaints.extend(self.set_addresses(bridge, switch));
             let before = self
@@ -511,6 +513,7 @@ impl Interface {
             datapath_number: None,
             device: None,
             vlans: PortVlans::default(),
+            policing: PolicingRates::default(),
             peer: None,
             error: None,
             warnings: Vec::new(),

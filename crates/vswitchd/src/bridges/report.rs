@@ -242,11 +242,11 @@ fn report_counts(
         false => counts.extend([
             ("collisions", 0),
             ("rx_crc_err", 0),
-            ("rx_dropped", counters.pool_refusals),
+            ("rx_dropped", counters.receive_drops()),
             ("rx_errors", 0),
             ("rx_frame_err", 0),
             ("rx_over_err", 0),
-            ("tx_dropped", counters.drops.total()),
+            ("tx_dropped", counters.send_drops()),
             ("tx_errors", 0),
         ]),
     }

@@ -1,6 +1,6 @@
 //! Settings of the database that have no effect here, so that an operator does not rely on them.
 
-use thalweg_ovsdb::open_vswitch::{bridge, interface, port};
+use thalweg_ovsdb::open_vswitch::{bridge, flow_sample_collector_set, interface, port};
 use thalweg_ovsdb::{DatabaseReplica, Row};
 
 use super::complaint::Complaints;
@@ -22,6 +22,15 @@ pub(super) fn complain(replica: &DatabaseReplica, row: &Row, complaints: &mut Co
         ("flood_vlans", row.get(bridge::FLOOD_VLANS).len() > 0),
     ];
     note(&format!("bridge {name}"), &set, complaints);
+    for set in replica.rows(flow_sample_collector_set::TABLE) {
+        if set.get(flow_sample_collector_set::BRIDGE) == Some(row.uuid) {
+            let id = set.get(flow_sample_collector_set::ID);
+            complaints.add(format!(
+                "bridge {name}: IPFIX is not supported yet: sample(collector_set_id={id},...) sends \
+                 nothing"
+            ));
+        }
+    }
     for port_row in replica.follow(row, bridge::PORTS) {
         let name = port_row.get(port::NAME);
         let set = [
@@ -38,13 +47,8 @@ pub(super) fn complain(replica: &DatabaseReplica, row: &Row, complaints: &mut Co
         note(&format!("port {name}"), &set, complaints);
         for row in replica.follow(port_row, port::INTERFACES) {
             let name = row.get(interface::NAME);
-            let rates = [
-                row.get(interface::INGRESS_POLICING_RATE),
-                row.get(interface::INGRESS_POLICING_KPKTS_RATE),
-            ];
             let is_on = |(key, value)| key == "enable" && value == "true";
             let set = [
-                ("ingress_policing", rates.iter().any(|rate| *rate != 0)),
                 ("bfd", row.get(interface::BFD).iter().any(is_on)),
                 ("cfm_mpid", row.get(interface::CFM_MPID).is_some()),
                 ("lldp", row.get(interface::LLDP).iter().any(is_on)),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_control::openflow::{ControllerPace, FailMode, Remote};
+use thalweg_io::PolicingRates;
 use thalweg_openflow::{Version, Versions};
 use thalweg_ovsdb::open_vswitch::{bridge, controller, flow_table, interface, port, root};
 use thalweg_ovsdb::{DatabaseReplica, Pairs, Row, Text, Uuid};
@@ -17,7 +18,7 @@ use crate::vlog::LogLevel;
 
 use super::complaint::{Complaint, Complaints};
 use super::mirrors::{self, WantedMirror};
-use super::unsupported;
+use super::{policing, unsupported};
 
 /// The number of a bridge's own port.
 pub(crate) const LOCAL: u16 = 0xfffe;
@@ -95,6 +96,7 @@ pub(crate) struct WantedInterface {
     pub(crate) ofport: Option<u16>,
     pub(crate) mac: Option<MacAddress>,
     pub(crate) mtu: Option<u32>,
+    pub(super) policing: PolicingRates,
     pub(crate) options: BTreeMap<String, String>,
 }
 
@@ -228,6 +230,7 @@ fn read_interface(
         mtu: row
             .get(interface::MTU_REQUEST)
             .and_then(|mtu| u32::try_from(mtu).ok()),
+        policing: policing::read(row),
         options: options
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .collect(),
@@ -235,7 +238,6 @@ fn read_interface(
     }
 }
 
-/// The ageing time of stations, in the bounds of Open vSwitch; 300 s by default.
 /// How long a bundle may stay untouched; ten seconds by default, and at least one.
 fn bundle_timeout(config: &Pairs<'_, Text, Text>) -> Duration {
     let given = config
@@ -244,6 +246,7 @@ fn bundle_timeout(config: &Pairs<'_, Text, Text>) -> Duration {
     Duration::from_secs(given.unwrap_or(10_u64).max(1))
 }
 
+/// The ageing time of stations, in the bounds of Open vSwitch; 300 s by default.
 fn station_aging(config: &Pairs<'_, Text, Text>) -> Duration {
     let given = config
         .get("mac-aging-time")
