@@ -42,7 +42,7 @@ use thalweg_datapath::{
     MaintainerKind, MegaflowClassifier, Mode, UnknownMaintainer, UnknownMegaflowClassifier,
     UnknownMode,
 };
-use thalweg_io::{PortConfig, PortKind, ReceiveMethod};
+use thalweg_io::{PortConfig, PortKind, ReceiveMethod, XdpSettings};
 use thalweg_packet::PortId;
 use thalweg_pipeline::{ClassifierKind, UnknownClassifier};
 use thalweg_switch::SwitchConfig;
@@ -194,6 +194,9 @@ struct PortSection {
     #[serde(default, deserialize_with = "crate::value::bytes")]
     mtu_bytes: Option<Spanned<Number>>,
     receive: Option<Spanned<String>>,
+    xdp_mode: Option<Spanned<String>>,
+    queues: Option<Spanned<Number>>,
+    busy_poll_us: Option<Spanned<Number>>,
     read: Option<Spanned<PathBuf>>,
     write: Option<Spanned<PathBuf>>,
 }
@@ -240,6 +243,8 @@ const PACKET_BYTES: RangeInclusive<u64> = 60..=1 << 17;
 
 /// From IP's minimum for a link (RFC 791) to the maximum of its length field.
 const MTU_BYTES: RangeInclusive<u64> = 68..=0xffff;
+const XDP_QUEUES: RangeInclusive<u64> = 1..=XdpSettings::MOST_QUEUES as u64;
+const BUSY_POLL_US: RangeInclusive<u64> = 1..=XdpSettings::MOST_BUSY_POLL_US as u64;
 
 impl Configuration {
     /// Reads a configuration file; paths in it are relative to its folder.
@@ -562,9 +567,27 @@ impl Source<'_> {
                 .map(|said| said.get_ref().clone()),
             mtu_bytes: mtu_bytes.transpose()?.map(|said| said as u32),
             receive: receive.transpose()?,
+            xdp: self.xdp(section)?,
             read: section.read.as_ref().map(path),
             write: section.write.as_ref().map(path),
             ..PortConfig::new(number, name)
+        })
+    }
+
+    /// What an AF_XDP port is asked for.
+    fn xdp(&self, section: &PortSection) -> Result<XdpSettings> {
+        let number = |key, said: &Option<Spanned<Number>>, range: RangeInclusive<u64>| {
+            let number = said.as_ref().map(|said| self.number(key, said, range));
+            Ok(number.transpose()?.map(|number| number as u32))
+        };
+        let mode = section.xdp_mode.as_ref().map(|word| {
+            let mode = word.get_ref().parse();
+            mode.map_err(|error: thalweg_io::Error| self.error(&word.span(), error))
+        });
+        Ok(XdpSettings {
+            mode: mode.transpose()?.unwrap_or_default(),
+            queues: number("queues", &section.queues, XDP_QUEUES)?,
+            busy_poll_us: number("busy_poll_us", &section.busy_poll_us, BUSY_POLL_US)?,
         })
     }
 
@@ -578,7 +601,13 @@ impl Source<'_> {
         let span = |said: Option<Range<usize>>, kinds: &[PortKind]| {
             said.filter(|_| !kinds.contains(&kind))
         };
-        let interfaces = [PortKind::Auto, PortKind::AfPacket, PortKind::Tap];
+        let interfaces = [
+            PortKind::Auto,
+            PortKind::AfPacket,
+            PortKind::AfXdp,
+            PortKind::Tap,
+        ];
+        let xdp = [PortKind::AfXdp];
         let taps = [PortKind::Tap];
         let packet_sockets = [PortKind::Auto, PortKind::AfPacket];
         let section = [
@@ -596,6 +625,17 @@ impl Source<'_> {
                 "receive",
                 section.receive.as_ref().map(Spanned::span),
                 &packet_sockets,
+            ),
+            (
+                "xdp_mode",
+                section.xdp_mode.as_ref().map(Spanned::span),
+                &xdp,
+            ),
+            ("queues", section.queues.as_ref().map(Spanned::span), &xdp),
+            (
+                "busy_poll_us",
+                section.busy_poll_us.as_ref().map(Spanned::span),
+                &xdp,
             ),
             (
                 "read",

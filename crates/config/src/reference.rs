@@ -10,15 +10,15 @@ use thalweg_conntrack::Timeout;
 use thalweg_control::ServerLimits;
 use thalweg_control::openflow::OpenFlowConfig;
 use thalweg_datapath::{MaintainerKind, MegaflowClassifier, Mode};
-use thalweg_io::PortKind;
+use thalweg_io::{PortKind, XdpMode};
 use thalweg_pipeline::ClassifierKind;
 use thalweg_switch::{SwitchConfig, TrackingConfig};
 use thalweg_v2p::LEARNING_PROBABILITY;
 
 use crate::reload::is_live;
 use crate::{
-    BYTES, COUNT, ENTRIES, FLOWS, MTU_BYTES, PACKET_BYTES, PACKETS, PORT_NUMBERS, POSITIVE, RULES,
-    WORKERS, conntrack, metrics, openflow, p4, v2p,
+    BUSY_POLL_US, BYTES, COUNT, ENTRIES, FLOWS, MTU_BYTES, PACKET_BYTES, PACKETS, PORT_NUMBERS,
+    POSITIVE, RULES, WORKERS, XDP_QUEUES, conntrack, metrics, openflow, p4, v2p,
 };
 
 /// A key of a configuration.
@@ -445,14 +445,14 @@ fn port_keys(rows: &mut Vec<KeyReference>) {
         "kind",
         PortKind::SUPPORTED.into(),
         "auto",
-        "`auto` is an existing interface, `tap` makes one, `pcap` reads and writes captures, and \
-         `memory` counts and sends nowhere.",
+        "`auto` is an existing interface, by the better of `af_packet` and `af_xdp`; `tap` makes \
+         one, `pcap` reads and writes captures, and `memory` counts and sends nowhere.",
     );
     key(
         "interface",
         "text".into(),
         "the port's name",
-        "The Linux interface, of `auto`, `af_packet` and `tap`.",
+        "The Linux interface, of `auto`, `af_packet`, `af_xdp` and `tap`.",
     );
     key(
         "mtu_bytes",
@@ -466,6 +466,10 @@ fn port_keys(rows: &mut Vec<KeyReference>) {
         NONE,
         "How a packet socket receives, of `auto` and `af_packet`; the better one by default.",
     );
+    xdp_keys(rows);
+    let mut key = |key, values: String, default: &str, text| {
+        add(rows, ("[[port]]", key), values, default.into(), text);
+    };
     key(
         "read",
         "a path".into(),
@@ -477,6 +481,32 @@ fn port_keys(rows: &mut Vec<KeyReference>) {
         "a path".into(),
         NONE,
         "The capture that a `pcap` port writes.",
+    );
+}
+
+/// The keys of a port of AF_XDP.
+fn xdp_keys(rows: &mut Vec<KeyReference>) {
+    let mut key = |key, values: String, default: &str, text| {
+        add(rows, ("[[port]]", key), values, default.into(), text);
+    };
+    key(
+        "xdp_mode",
+        XdpMode::SUPPORTED.into(),
+        "best-effort",
+        "Where an `af_xdp` port gets its frames; the first that the interface has by default.",
+    );
+    key(
+        "queues",
+        range(XDP_QUEUES),
+        NONE,
+        "The receive queues of an `af_xdp` port, from the first one on; all by default. Frames of \
+         others stay the host's.",
+    );
+    key(
+        "busy_poll_us",
+        range(BUSY_POLL_US),
+        NONE,
+        "How long a call of an `af_xdp` port polls the driver; no polling by default.",
     );
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use thalweg_conntrack::Timeout;
 use thalweg_control::openflow::{FailMode, ListenAddress, Version};
+use thalweg_io::XdpMode;
 use thalweg_switch::OpenFlowTable;
 
 use super::*;
@@ -104,6 +105,12 @@ number = 3
 kind = "pcap"
 read = "in.pcap"
 write = "out.pcap"
+[[port]]
+number = 4
+kind = "af_xdp"
+xdp_mode = "native"
+queues = 2
+busy_poll_us = 20
 "#;
 
 const PORT: &str = "[[port]]\nnumber = 1\n";
@@ -131,6 +138,21 @@ fn a_seed_is_taken_where_none_is_said() {
 fn entries_stay_without_packets_if_the_time_is_zero() {
     let config = parse(&format!("cache.megaflow.max_idle_ms = 0\n{PORT}")).unwrap();
     assert_eq!(config.switch.datapath.megaflow.max_idle, None);
+}
+
+#[test]
+fn what_a_port_of_af_xdp_is_asked_for_can_be_said() {
+    let config = parse(EVERYTHING).expect("it is right");
+    let [first, .., last] = &config.ports[..] else {
+        panic!("several ports");
+    };
+    let xdp = XdpSettings {
+        mode: XdpMode::Native,
+        queues: Some(2),
+        busy_poll_us: Some(20),
+    };
+    assert_eq!((last.kind, last.xdp), (PortKind::AfXdp, xdp));
+    assert_eq!(first.xdp, XdpSettings::default());
 }
 
 #[test]
@@ -171,8 +193,8 @@ fn everything_can_be_said() {
     assert_eq!(limits, (5000, 1_000_000, 64));
     assert_eq!(megaflow.max_idle, Some(Duration::from_millis(2500)));
     assert_eq!((pipeline.seed, pipeline.index_seed), (7, 7));
-    let [first, second, third] = &config.ports[..] else {
-        panic!("three ports");
+    let [first, second, third, _] = &config.ports[..] else {
+        panic!("four ports");
     };
     assert_eq!(
         (first.kind, first.interface(), first.receive),
@@ -507,9 +529,19 @@ fn slips_are_found_where_they_are() {
             "use one of `auto`",
         ),
         (
-            "[[port]]\nnumber = 1\nkind = \"af_xdp\"",
-            "br0.toml:3:8: ",
-            "not supported yet",
+            "[[port]]\nnumber = 1\nkind = \"af_xdp\"\nxdp_mode = \"fast\"",
+            "br0.toml:4:12: ",
+            "use one of `best-effort`",
+        ),
+        (
+            "[[port]]\nnumber = 1\nkind = \"af_xdp\"\nqueues = 65",
+            "br0.toml:4:10: ",
+            "queues must be 1 to 64, not 65",
+        ),
+        (
+            "[[port]]\nnumber = 1\nqueues = 2",
+            "br0.toml:3:10: ",
+            "has no use for queues; remove it, or set kind to \"af_xdp\"",
         ),
         (
             "[[port]]\nnumber = 1\nreceive = \"poll\"",

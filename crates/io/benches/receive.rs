@@ -1,11 +1,11 @@
-//! Compares the ways to receive from a packet socket on a veth pair: delay, rate and cost.
+//! Compares the ways to receive on a veth pair, by packet sockets and AF_XDP: delay, rate, cost.
 //!
 //! ```text
 //! sudo cargo bench -p thalweg-io --features privileged-tests --bench receive
 //! ```
 //!
 //! Two threads run on two processors, if there are two, with a cable between two network
-//! namespaces made for the purpose. One thread sends frames with `AfPacketPort::send`, at a
+//! namespaces made for the purpose. One thread sends frames by a packet socket, at a
 //! given rate or in full bursts as fast as it can. Each frame carries the time at which it was
 //! sent. The other thread receives. When nothing is there it sleeps on the port's descriptor,
 //! as a worker does. Rows:
@@ -19,8 +19,8 @@
 //! The delay is the median of all frames of a sample. Processor time is the receiving
 //! thread's. The kernel's work for an arriving frame runs on the sending thread's processor
 //! here, so it shows in the number of frames sent. Each cell is the median of the samples,
-//! with the least and greatest in brackets. The methods take turns, so that slow periods
-//! affect both.
+//! with the least and greatest in brackets. The ways take turns, so that slow periods
+//! affect all.
 
 #[path = "../tests/namespace/mod.rs"]
 #[allow(dead_code)]
@@ -33,7 +33,10 @@ use namespace::{Cable, eventually};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
-use thalweg_io::{AfPacketPort, BURST, DropReason, Port, PortStatus, ReceiveMethod};
+use thalweg_io::{
+    AfPacketPort, AfXdpPort, BURST, DropReason, Port, PortStatus, ReceiveMethod, XdpMode,
+    XdpSettings,
+};
 use thalweg_packet::{Packet, PacketPool, PortId};
 
 const SAMPLES: usize = 7;
@@ -68,6 +71,46 @@ impl Load {
     }
 }
 
+/// How the port that receives does it.
+#[derive(Clone, Copy)]
+enum Way {
+    Socket(ReceiveMethod),
+    Xdp(XdpMode),
+}
+
+const WAYS: [Way; 4] = [
+    Way::Socket(ReceiveMethod::Messages),
+    Way::Socket(ReceiveMethod::Ring),
+    Way::Xdp(XdpMode::Native),
+    Way::Xdp(XdpMode::Generic),
+];
+
+impl Way {
+    fn name(self) -> String {
+        match self {
+            Way::Socket(method) => method.to_string(),
+            Way::Xdp(mode) => format!("xdp {mode}"),
+        }
+    }
+
+    fn open(self, interface: &str) -> Box<dyn Port> {
+        match self {
+            Way::Socket(method) => {
+                let port = AfPacketPort::open(PortId(1), interface, method);
+                Box::new(port.expect("it exists"))
+            }
+            Way::Xdp(mode) => {
+                let settings = XdpSettings {
+                    mode,
+                    ..XdpSettings::default()
+                };
+                let port = AfXdpPort::open(PortId(1), interface, settings);
+                Box::new(port.expect("a veth pair has both modes"))
+            }
+        }
+    }
+}
+
 /// The results of one sample.
 #[derive(Clone, Copy, Default)]
 struct Sample {
@@ -80,8 +123,8 @@ struct Sample {
 
 /// Two open ports on the ends of a cable.
 struct Bench {
-    left: AfPacketPort,
-    right: AfPacketPort,
+    left: Box<dyn Port>,
+    right: Box<dyn Port>,
     frame: Vec<u8>,
     start: Instant,
     _cable: Cable,
@@ -89,8 +132,8 @@ struct Bench {
 
 fn main() {
     println!(
-        "{:<9} {:>6} {:>9} | {:>22} | {:>22} | {:>22} | {:>17} | {:>22}",
-        "method", "bytes", "load", "delay us", "sent k/s", "received k/s", "lost %", "processor ns"
+        "{:<11} {:>6} {:>9} | {:>22} | {:>22} | {:>22} | {:>17} | {:>22}",
+        "way", "bytes", "load", "delay us", "sent k/s", "received k/s", "lost %", "processor ns"
     );
     for frame_bytes in [60, 1514] {
         let loads = [
@@ -102,20 +145,20 @@ fn main() {
             Load::Flood,
         ];
         for load in loads {
-            let mut samples = ReceiveMethod::ALL.map(|_| Vec::new());
+            let mut samples = WAYS.map(|_| Vec::new());
             for _ in 0..SAMPLES {
-                for (method, samples) in ReceiveMethod::ALL.into_iter().zip(&mut samples) {
-                    samples.push(Bench::new(method, frame_bytes).run(load));
+                for (way, samples) in WAYS.into_iter().zip(&mut samples) {
+                    samples.push(Bench::new(way, frame_bytes).run(load));
                 }
             }
-            for (method, samples) in ReceiveMethod::ALL.into_iter().zip(&samples) {
-                print_row(method, frame_bytes, load, samples);
+            for (way, samples) in WAYS.into_iter().zip(&samples) {
+                print_row(way, frame_bytes, load, samples);
             }
         }
     }
 }
 
-fn print_row(method: ReceiveMethod, frame_bytes: usize, load: Load, samples: &[Sample]) {
+fn print_row(way: Way, frame_bytes: usize, load: Load, samples: &[Sample]) {
     let cell = |digits: usize, value: fn(&Sample) -> f64| {
         let mut values: Vec<f64> = samples.iter().map(value).collect();
         values.sort_by(f64::total_cmp);
@@ -128,8 +171,8 @@ fn print_row(method: ReceiveMethod, frame_bytes: usize, load: Load, samples: &[S
         _ => cell(1, |sample| sample.delay_us),
     };
     println!(
-        "{:<9} {frame_bytes:>6} {:>9} | {delay:>22} | {:>22} | {:>22} | {:>17} | {:>22}",
-        method.to_string(),
+        "{:<11} {frame_bytes:>6} {:>9} | {delay:>22} | {:>22} | {:>22} | {:>17} | {:>22}",
+        way.name(),
         load.name(),
         cell(0, |sample| sample.sent_per_second / 1e3),
         cell(0, |sample| sample.received_per_second / 1e3),
@@ -139,11 +182,11 @@ fn print_row(method: ReceiveMethod, frame_bytes: usize, load: Load, samples: &[S
 }
 
 impl Bench {
-    fn new(method: ReceiveMethod, frame_bytes: usize) -> Bench {
+    fn new(way: Way, frame_bytes: usize) -> Bench {
         let cable = Cable::new("bench");
-        let open = |interface| AfPacketPort::open(PortId(1), interface, method).expect("it exists");
-        let mut left = cable.left.enter(|| open("va"));
-        let mut right = cable.right.enter(|| open("vb"));
+        let sender = Way::Socket(ReceiveMethod::Messages);
+        let mut left = cable.left.enter(|| sender.open("va"));
+        let mut right = cable.right.enter(|| way.open("vb"));
         for port in [&mut left, &mut right] {
             eventually("the link is up", || port.status() == PortStatus::Up);
         }
@@ -164,7 +207,7 @@ impl Bench {
         }
         let is_over = AtomicBool::new(false);
         let (start, frame) = (self.start, &self.frame);
-        let (left, right) = (&mut self.left, &mut self.right);
+        let (left, right) = (&mut *self.left, &mut *self.right);
         let ((sent, elapsed), received) = std::thread::scope(|scope| {
             let receiver = scope.spawn(|| {
                 stay_on_processor(1);
@@ -203,13 +246,13 @@ impl Bench {
         let (mut burst, mut delays_us) = (Vec::new(), Vec::new());
         let (before, processor_before) = (Instant::now(), processor_time());
         for _ in 0..FRAMES_ALONE {
-            send(&mut self.left, &mut pool, self.start, &self.frame, 1);
+            send(&mut *self.left, &mut pool, self.start, &self.frame, 1);
             loop {
                 self.right.receive(&mut pool, &mut burst, NO_TIME);
                 if !burst.is_empty() {
                     break;
                 }
-                wait(&self.right);
+                wait(&*self.right);
             }
             add_delays(&mut delays_us, &burst, self.start);
             pool.put_burst(&mut burst);
@@ -231,7 +274,7 @@ struct Reception {
     processor_time: Duration,
 }
 
-fn receive_all(port: &mut AfPacketPort, start: Instant, is_over: &AtomicBool) -> Reception {
+fn receive_all(port: &mut dyn Port, start: Instant, is_over: &AtomicBool) -> Reception {
     let mut pool = PacketPool::with_capacity(256, 2048);
     let mut burst = Vec::new();
     let mut delays_us = Vec::with_capacity(MOST_FRAMES);
@@ -254,7 +297,7 @@ fn receive_all(port: &mut AfPacketPort, start: Instant, is_over: &AtomicBool) ->
 }
 
 /// Sends for the duration of a sample; returns the number of frames sent.
-fn send_all(port: &mut AfPacketPort, start: Instant, frame: &[u8], load: Load) -> u64 {
+fn send_all(port: &mut dyn Port, start: Instant, frame: &[u8], load: Load) -> u64 {
     let mut pool = PacketPool::with_capacity(64, 2048);
     let begun = Instant::now();
     let mut count = 0;
@@ -279,13 +322,7 @@ fn send_all(port: &mut AfPacketPort, start: Instant, frame: &[u8], load: Load) -
 }
 
 /// Sends `count` frames that carry the time.
-fn send(
-    port: &mut AfPacketPort,
-    pool: &mut PacketPool,
-    start: Instant,
-    frame: &[u8],
-    count: usize,
-) {
+fn send(port: &mut dyn Port, pool: &mut PacketPool, start: Instant, frame: &[u8], count: usize) {
     let mut burst = Vec::with_capacity(count);
     pool.take_burst(&mut burst, count);
     let now = start.elapsed().as_nanos() as u64;
@@ -305,7 +342,7 @@ fn add_delays(delays_us: &mut Vec<f32>, burst: &[Packet], start: Instant) {
 }
 
 /// Waits until a frame arrives, but only briefly.
-fn wait(port: &AfPacketPort) {
+fn wait(port: &dyn Port) {
     let descriptor = port.descriptor().expect("a socket has one");
     let timeout = Timespec::try_from(SETTLE_TIME / 4).expect("it is short");
     let mut list = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];

@@ -96,22 +96,19 @@ impl AfPacketPort {
     /// permitted.
     pub fn open(number: PortId, interface: &str, method: ReceiveMethod) -> Result<Self, Error> {
         let name = interface;
-        if !Interface::is_name(name) {
-            let interface = name.to_owned();
-            return Err(Error::InterfaceName { interface });
-        }
-        let failed = |action| move |e| Error::from_system(action, name, CAPABILITY, e);
-        let interface = Interface::find(name).map_err(failed("looking it up"))?;
-        let hardware_type = interface
-            .hardware_type()
-            .map_err(failed("asking its type"))?;
-        if !ETHERNET_TYPES.contains(&hardware_type) {
-            return Err(Error::NotEthernet {
-                interface: name.to_owned(),
-                hardware_type,
-            });
-        }
+        let interface = find_ethernet(name, CAPABILITY)?;
         let claim = claim(name, &interface, CAPABILITY)?;
+        AfPacketPort::open_claimed(number, name, (interface, claim), method)
+    }
+
+    /// The same on an interface that is claimed already.
+    pub(crate) fn open_claimed(
+        number: PortId,
+        name: &str,
+        (interface, claim): (Interface, Claim),
+        method: ReceiveMethod,
+    ) -> Result<Self, Error> {
+        let failed = |action| move |e| Error::from_system(action, name, CAPABILITY, e);
         let socket = PacketSocket::new().map_err(failed("opening a packet socket"))?;
         let receiver = match method {
             ReceiveMethod::Messages => Receiver::Messages(Messages::new()),
@@ -241,6 +238,29 @@ impl Port for AfPacketPort {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.descriptor())
+    }
+}
+
+/// Finds an interface whose frames are Ethernet's, in this thread's network namespace.
+///
+/// # Errors
+/// If there is none, or its frames are others.
+pub(crate) fn find_ethernet(name: &str, capability: &'static str) -> Result<Interface, Error> {
+    if !Interface::is_name(name) {
+        let interface = name.to_owned();
+        return Err(Error::InterfaceName { interface });
+    }
+    let failed = |action| move |e| Error::from_system(action, name, capability, e);
+    let interface = Interface::find(name).map_err(failed("looking it up"))?;
+    let hardware_type = interface
+        .hardware_type()
+        .map_err(failed("asking its type"))?;
+    match ETHERNET_TYPES.contains(&hardware_type) {
+        true => Ok(interface),
+        false => Err(Error::NotEthernet {
+            interface: name.to_owned(),
+            hardware_type,
+        }),
     }
 }
 

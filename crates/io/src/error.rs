@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::{PortKind, ReceiveMethod, interfaces};
+use crate::{PortKind, ReceiveMethod, XdpMode, interfaces};
 
 /// The most interfaces that a message lists.
 const LISTED: usize = 20;
@@ -17,15 +17,6 @@ pub enum Error {
     UnknownKind {
         /// The word.
         given: String,
-    },
-    /// The kind of port is known but not available.
-    #[error(
-        "port kind `{kind}` is not supported yet: use `af_packet` for an interface, or one of {}",
-        PortKind::SUPPORTED
-    )]
-    UnsupportedKind {
-        /// The word.
-        kind: String,
     },
     /// The receive method is not a known word.
     #[error(
@@ -46,6 +37,75 @@ pub enum Error {
         port: String,
         /// The port's kind.
         kind: PortKind,
+    },
+    /// The mode of AF_XDP is not a known word.
+    #[error("unknown mode of AF_XDP `{given}`: use one of {}", XdpMode::SUPPORTED)]
+    UnknownXdpMode {
+        /// The word.
+        given: String,
+    },
+    /// Something was asked of AF_XDP for a port of another kind.
+    #[error(
+        "port `{port}` is of kind `{kind}` and has no mode, queues or polling of AF_XDP: remove \
+         them, or use kind `af_xdp`"
+    )]
+    NoXdpSettings {
+        /// The port's name.
+        port: String,
+        /// The port's kind.
+        kind: PortKind,
+    },
+    /// The interface's frames are too long for AF_XDP.
+    #[error(
+        "interface `{interface}` has an MTU of {mtu_bytes} bytes, and a frame by AF_XDP has room \
+         for {most_bytes}: lower it (`ip link set dev {interface} mtu {most_bytes}`), or use kind \
+         `af_packet`"
+    )]
+    XdpMtu {
+        /// The interface.
+        interface: String,
+        /// Its MTU.
+        mtu_bytes: usize,
+        /// The longest MTU.
+        most_bytes: usize,
+    },
+    /// The interface does not have as many queues.
+    #[error(
+        "interface `{interface}` has {existing} receive queues, and {wanted} were asked for: ask \
+         for 1 to {existing} (at most 64), or change them (`ethtool -L {interface}`)"
+    )]
+    XdpQueues {
+        /// The interface.
+        interface: String,
+        /// The number that was asked for.
+        wanted: u32,
+        /// The number that it has.
+        existing: u32,
+    },
+    /// Something else has the interface's frames.
+    #[error(
+        "interface `{interface}` has an XDP program or socket that is not this switch's: stop the \
+         one who put it there (`bpftool net` names it), or take it off (`ip link set dev \
+         {interface} xdp off`)"
+    )]
+    XdpTaken {
+        /// The interface.
+        interface: String,
+    },
+    /// The kernel or the interface's driver refuses AF_XDP.
+    #[error(
+        "interface `{interface}` has no AF_XDP in mode `{mode}`: {action} failed: {source}{}",
+        xdp_advice(.source, *.mode)
+    )]
+    XdpRefused {
+        /// The interface.
+        interface: String,
+        /// The mode.
+        mode: XdpMode,
+        /// The attempted action.
+        action: &'static str,
+        /// The operating system's answer.
+        source: io::Error,
     },
     /// A capture port has neither a file to read nor one to write.
     #[error("port `{port}` is of kind `pcap` but names no file: set `read`, `write`, or both")]
@@ -245,6 +305,19 @@ fn advice(source: &io::Error) -> &'static str {
         Some(libc::ENOMEM | libc::ENOBUFS) => "; free some memory",
         Some(libc::EAFNOSUPPORT) => "; this kernel lacks packet sockets (`modprobe af_packet`)",
         _ => "; `ip -details link` shows its state",
+    }
+}
+
+fn xdp_advice(source: &io::Error, mode: XdpMode) -> &'static str {
+    match (source.raw_os_error(), mode) {
+        (Some(libc::EAFNOSUPPORT), _) => {
+            "; this kernel lacks AF_XDP (`CONFIG_XDP_SOCKETS`): use kind `af_packet`"
+        }
+        (Some(libc::ENOMEM | libc::ENOBUFS), _) => {
+            "; the memory is locked: raise `ulimit -l`, or run with CAP_IPC_LOCK"
+        }
+        (_, XdpMode::Generic) => "; it needs Linux 5.10: use kind `af_packet`",
+        _ => "; use `best-effort`, or kind `af_packet`",
     }
 }
 

@@ -29,6 +29,7 @@
 //! | [`CapturePort`] | reads one capture file, writes another |
 //! | [`TapPort`] | a Linux tap interface |
 //! | [`AfPacketPort`] | an existing Linux interface; [`ReceiveMethod`] says how it receives |
+//! | [`AfXdpPort`] | the same by AF_XDP; [`XdpMode`] says how near to the card |
 //! | [`TunnelDevice`] | a tunnel to other hosts; all of a switch share a [`TunnelHub`] |
 //! | [`UnderlayPort`] | a port wrapper that also carries outer packets of native tunnels |
 //! | [`FaultPort`] | a port wrapper that loses, repeats, damages, cuts and swaps packets |
@@ -53,6 +54,7 @@
 //!    ports.
 
 mod af_packet;
+mod af_xdp;
 mod block;
 mod capture;
 mod config;
@@ -73,9 +75,10 @@ mod trace;
 mod tunnel;
 
 pub use af_packet::{AfPacketPort, ReceiveMethod};
+pub use af_xdp::{AfXdpPort, XdpMode, XdpSettings};
 pub use block::{Block, BlockPort};
 pub use capture::{AppendedFile, CapturePort, CaptureReader, CaptureWriter};
-pub use config::{PortConfig, PortKind, open};
+pub use config::{OpenedPort, PortConfig, PortKind, open, open_with_remarks};
 pub use counters::{DropReason, Drops, PortCounters};
 pub use dummy::{DummyConnection, DummyEnd, DummyHandle, DummyPort, dummy_counts};
 pub use error::Error;

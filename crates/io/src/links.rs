@@ -101,34 +101,70 @@ impl fmt::Debug for LinkWatch {
 /// If the kernel refuses.
 pub fn interfaces() -> Result<Vec<String>, Error> {
     const ACTION: &str = "listing interfaces";
-    let odd =
-        |what: &dyn fmt::Display| refused(ACTION, &Arc::new(io::Error::other(what.to_string())));
-    let socket = connect(Groups::empty(), ACTION)?;
-    let asked = IfinfomsgBuilder::default().ifi_family(RtAddrFamily::Unspecified);
+    let mut names = Vec::new();
+    ask_links(None, |link| {
+        let attributes = link.rtattrs().get_attr_handle();
+        names.extend(attributes.get_attr_payload_as_with_len::<String>(Ifla::Ifname));
+    })
+    .map_err(|error| refused(ACTION, &Arc::new(error)))?;
+    Ok(names)
+}
+
+/// The number of queues that an interface was made with for frames that arrive; 0 if the kernel
+/// does not say.
+pub(crate) fn receive_queues(index: i32) -> io::Result<u32> {
+    let mut queues = 0;
+    ask_links(Some(index), |link| {
+        let attributes = link.rtattrs().get_attr_handle();
+        let told = attributes.get_attr_payload_as::<u32>(Ifla::NumRxQueues);
+        queues = told.unwrap_or(queues);
+    })?;
+    Ok(queues)
+}
+
+/// Asks for one interface of this thread's network namespace, or for all.
+fn ask_links(index: Option<i32>, mut told: impl FnMut(&Ifinfomsg)) -> io::Result<()> {
+    let odd = |what: &dyn fmt::Display| io::Error::other(what.to_string());
+    let socket = NlSocketHandle::connect(NlFamily::Route, None, Groups::empty())
+        .map_err(|error| system(&error))?;
+    let mut asked = IfinfomsgBuilder::default().ifi_family(RtAddrFamily::Unspecified);
+    let mut flags = NlmF::REQUEST;
+    match index {
+        Some(index) => asked = asked.ifi_index(index),
+        None => flags |= NlmF::DUMP,
+    }
     let asked = asked.build().map_err(|error| odd(&error))?;
     let request = NlmsghdrBuilder::default()
         .nl_type(Rtm::Getlink)
-        .nl_flags(NlmF::REQUEST | NlmF::DUMP)
+        .nl_flags(flags)
         .nl_payload(NlPayload::Payload(asked));
     let request = request.build().map_err(|error| odd(&error))?;
     socket.send(&request).map_err(|error| odd(&error))?;
-    let mut names = Vec::new();
     loop {
         let answer = socket.recv_all::<u16, Ifinfomsg>();
-        let (messages, _) = answer.map_err(|error| odd(&error))?;
+        let (messages, _) = answer.map_err(|error| system(&error))?;
         for message in messages.iter() {
             if *message.nl_type() == u16::from(Nlmsg::Done) {
-                return Ok(names);
+                return Ok(());
             }
             if *message.nl_type() == u16::from(Nlmsg::Error) {
                 return Err(odd(&"the kernel refuses to list them"));
             }
-            let Some(link) = message.get_payload() else {
-                continue;
-            };
-            let attributes = link.rtattrs().get_attr_handle();
-            names.extend(attributes.get_attr_payload_as_with_len::<String>(Ifla::Ifname));
+            if let Some(link) = message.get_payload() {
+                told(link);
+            }
+            if index.is_some() {
+                return Ok(());
+            }
         }
+    }
+}
+
+/// What the system said, as far as netlink's library tells.
+fn system(error: &SocketError) -> io::Error {
+    match error {
+        SocketError::Io(error) => copy_of(error),
+        error => io::Error::other(error.to_string()),
     }
 }
 
@@ -141,9 +177,14 @@ fn connect(groups: Groups, action: &'static str) -> Result<NlSocketHandle, Error
 }
 
 fn refused(action: &'static str, error: &Arc<io::Error>) -> Error {
-    let source = match error.raw_os_error() {
+    let source = copy_of(error);
+    Error::Netlink { action, source }
+}
+
+/// An error that can be passed on of one that is shared.
+fn copy_of(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
         Some(number) => io::Error::from_raw_os_error(number),
         None => io::Error::new(error.kind(), error.to_string()),
-    };
-    Error::Netlink { action, source }
+    }
 }

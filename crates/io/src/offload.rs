@@ -28,8 +28,12 @@
 //! References: Braden et al., "Computing the Internet Checksum", RFC 1071; RFC 1624 for the
 //! change of length; virtio 1.2, 5.1.6; the kernel's `tcp_gso_segment`.
 
+mod partial;
+
 use thalweg_packet::checksum::{Sum, checksum, sctp_checksum, udp_checksum_for_wire};
 use thalweg_packet::{HEADROOM_BYTES, Packet, Rewriter, Unfinished};
+
+pub(crate) use self::partial::find_partial_checksum;
 
 use crate::sys::{Offload, VlanTag};
 

@@ -5,23 +5,28 @@
 //! 1. A structure is passed to the kernel with its true size and is plain old data: every bit
 //!    pattern, including all zeros, is a valid value.
 //! 2. Memory whose address is passed to the kernel is borrowed until the call returns, mutably
-//!    where the kernel writes. No call here leaves an address in the kernel.
+//!    where the kernel writes. No call here leaves an address in the kernel, but that of frames
+//!    which are mapped for as long as their sockets live (`xdp/umem.rs`).
 //! 3. A descriptor is owned by the structure that uses it.
 //! 4. Memory shared with the kernel is mapped by one structure, for as long as that structure
-//!    lives. It is read only while the kernel has handed it over: see `receive_ring.rs`.
+//!    lives. It is read only while the kernel has handed it over: see `receive_ring.rs`, `xdp.rs`.
 
+mod addresses;
 mod claim;
 mod datagram;
+mod ethtool;
 mod interface;
 mod messages;
 mod packet_socket;
 mod receive_ring;
 mod received;
 mod tap;
+mod xdp;
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+pub(crate) use addresses::has_address;
 pub(crate) use claim::{Claim, ClaimError};
 pub(crate) use datagram::{
     Carrier, Datagram, DatagramSocket, Departure, IpFamily, SEGMENTS_BYTES_MAX, SEGMENTS_MAX,
@@ -32,6 +37,10 @@ pub(crate) use packet_socket::{LONGEST_FRAME_BYTES, PacketSocket};
 pub(crate) use receive_ring::ReceiveRing;
 pub(crate) use received::{Offload, Received, VIRTIO_HEADER_BYTES, VlanTag};
 pub(crate) use tap::{has_interface, let_tap_keep_whole, open_tap};
+pub(crate) use xdp::{
+    AttachMode, BadFrame, CopyMode, Flushed, LARGE_CHUNK_BYTES, Refused, SMALL_CHUNK_BYTES,
+    XdpLink, XdpSockets, XdpSocketsConfig, longest_frame, promiscuous,
+};
 
 fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;

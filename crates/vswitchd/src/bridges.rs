@@ -28,6 +28,7 @@ mod tunnels;
 mod unsupported;
 mod vlans;
 mod wanted;
+pub(crate) mod xdp;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

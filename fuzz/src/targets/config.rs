@@ -14,7 +14,7 @@ use thalweg_config::{
 use thalweg_conntrack::Timeout;
 use thalweg_control::ServerLimits;
 use thalweg_control::openflow::FailMode;
-use thalweg_io::PortConfig;
+use thalweg_io::{PortConfig, PortKind};
 use toml::{Table, Value};
 
 /// Every error contains one of these words, because it must say what to do.
@@ -334,12 +334,22 @@ fn port_section(port: &PortConfig) -> Table {
         ("name", port.name.clone().into()),
         ("kind", port.kind.to_string().into()),
     ]);
+    let is_xdp = port.kind == PortKind::AfXdp;
     let optional = [
         ("interface", port.interface.clone().map(Value::from)),
         ("mtu_bytes", port.mtu_bytes.map(|mtu| number(mtu.into()))),
         (
             "receive",
             port.receive.map(|method| method.to_string().into()),
+        ),
+        ("xdp_mode", is_xdp.then(|| port.xdp.mode.to_string().into())),
+        (
+            "queues",
+            port.xdp.queues.map(|queues| number(queues.into())),
+        ),
+        (
+            "busy_poll_us",
+            port.xdp.busy_poll_us.map(|time| number(time.into())),
         ),
         ("read", port.read.as_deref().map(word)),
         ("write", port.write.as_deref().map(word)),

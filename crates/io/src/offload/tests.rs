@@ -282,6 +282,41 @@ proptest! {
 
     /// Any header gives an answer or a refusal.
     #[test]
+    fn partial_checksums_are_found_in_the_frame_alone(
+        shape in shapes(),
+        damage in prop::option::of((any::<prop::sample::Index>(), 1..255_u8)),
+    ) {
+        let shape = Shape { extra: 0, ..shape };
+        let mut frame = shape.build_plain();
+        let transport = shape.transport();
+        let field = usize::from(shape.offload(0).checksum_offset);
+        let mut completed = frame.clone();
+        complete_checksum(&mut completed, &shape.offload(0)).unwrap();
+        let partial = find_partial_checksum(&frame);
+        let expected = Offload { segmentation: 0, ..shape.offload(0) };
+        prop_assert_eq!(partial, expected);
+        // What is finished stays as it is, also if its field equals the other sum.
+        let found = find_partial_checksum(&completed);
+        let mut again = completed.clone();
+        complete_checksum(&mut again, &found).unwrap();
+        prop_assert_eq!(&again, &completed);
+        // A byte that the sum covers makes another sum: the frame is left alone.
+        if let Some((place, change)) = damage {
+            let addresses = shape.addresses();
+            let at = addresses.start + place.index(addresses.len());
+            frame[at] ^= change;
+            let is_same_sum = plain_sum(&frame[addresses.clone()])
+                == plain_sum(&shape.build_plain()[addresses]);
+            prop_assert_eq!(find_partial_checksum(&frame).flags == 0, !is_same_sum);
+        }
+        // Padding is not covered, so the kernel did not make such a frame.
+        let mut padded = shape.build_plain();
+        padded.push(0);
+        prop_assert_eq!(find_partial_checksum(&padded), Offload::default());
+        prop_assert!(transport + field + 2 <= completed.len());
+    }
+
+    #[test]
     fn arbitrary_requests_never_panic(
         mut frame in prop::collection::vec(any::<u8>(), 0..200),
         kind in any::<u8>(),
@@ -309,6 +344,8 @@ proptest! {
             }
         }
         let _ = complete_checksum(&mut frame, &offload);
+        let found = find_partial_checksum(&frame);
+        prop_assert!(complete_checksum(&mut frame, &found).is_ok());
     }
 }
 

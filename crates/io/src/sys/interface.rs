@@ -12,7 +12,7 @@ const NAME_BYTES: usize = libc::IFNAMSIZ - 1;
 #[derive(Debug)]
 pub(crate) struct Interface {
     /// Any socket will do; it binds the requests to the network namespace it was made in.
-    control: OwnedFd,
+    pub(super) control: OwnedFd,
     index: i32,
 }
 
@@ -74,6 +74,14 @@ impl Interface {
         ask(&self.control, libc::SIOCSIFFLAGS, &mut request)
     }
 
+    pub(crate) fn mtu(&self) -> io::Result<u32> {
+        let mut request = self.request()?;
+        ask(&self.control, libc::SIOCGIFMTU, &mut request)?;
+        // SAFETY: the call above has set this field, and all fields are plain data (1).
+        let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+        Ok(u32::try_from(mtu).unwrap_or(0))
+    }
+
     pub(crate) fn set_mtu(&self, mtu_bytes: u32) -> io::Result<()> {
         let mut request = self.request()?;
         request.ifr_ifru.ifru_mtu = i32::try_from(mtu_bytes).unwrap_or(i32::MAX);
@@ -102,7 +110,7 @@ impl Interface {
     }
 
     /// A request with the interface's current name; fails once it is deleted.
-    fn request(&self) -> io::Result<libc::ifreq> {
+    pub(super) fn request(&self) -> io::Result<libc::ifreq> {
         let mut request = named("");
         request.ifr_ifru.ifru_ifindex = self.index;
         ask(&self.control, libc::SIOCGIFNAME, &mut request)?;
@@ -120,8 +128,14 @@ pub(super) fn named(name: &str) -> libc::ifreq {
     request
 }
 
-fn ask(control: &OwnedFd, request: libc::c_ulong, data: &mut libc::ifreq) -> io::Result<()> {
-    // SAFETY: the requests of this file read and write one `ifreq` (2). None of them uses its
-    // pointer field.
+/// Makes a request; if it uses the pointer field, the caller has set that to memory that lives
+/// until this returns, of the size that the request asks for.
+pub(super) fn ask(
+    control: &OwnedFd,
+    request: libc::c_ulong,
+    data: &mut libc::ifreq,
+) -> io::Result<()> {
+    // SAFETY: the requests of this folder read and write one `ifreq` (2). Those of this file do not
+    // use its pointer field; `ethtool.rs` sets it to a structure that is borrowed for the call.
     check(unsafe { libc::ioctl(control.as_raw_fd(), request, std::ptr::from_mut(data)) })
 }

@@ -1,5 +1,6 @@
 //! Shared parts of the port tests: frames, sending them, and waiting for them.
 
+mod af_xdp;
 mod offload;
 mod packet_socket;
 mod tap;

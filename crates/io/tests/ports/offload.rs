@@ -5,7 +5,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use thalweg_io::{Port, PortStatus, ReceiveMethod, TapPort, send_burst};
+use thalweg_io::{
+    AfXdpPort, DropReason, Port, PortStatus, ReceiveMethod, TapPort, XdpMode, XdpSettings,
+    send_burst,
+};
 use thalweg_packet::{Instant, Packet, PacketPool, PortId};
 
 use super::{TIMEOUT, af_packet, drops, is_checksum_right, over_every_method, pool, receive, wait};
@@ -118,6 +121,33 @@ fn super_frames_stay_whole_between_two_ports(method: ReceiveMethod) {
         method == ReceiveMethod::Messages,
         "{longest:?}"
     );
+}
+
+/// Frames that no chunk would hold are cut by the kernel, since the driver takes none.
+#[test]
+fn tcp_crosses_two_ports_of_af_xdp() {
+    let (first, second) = (host("tcp4", "10.1.0.1"), host("tcp5", "10.1.0.2"));
+    let open = |cable: &Cable| {
+        let settings = XdpSettings {
+            mode: XdpMode::Native,
+            ..XdpSettings::default()
+        };
+        let opened = || AfXdpPort::open(PortId(7), "vb", settings).unwrap();
+        cable.right.enter(opened)
+    };
+    let (mut left, mut right) = (open(&first), open(&second));
+    let target = "10.1.0.2:5001".parse().unwrap();
+    let longest = transfer((&first.left, &mut left), (&second.left, &mut right), target);
+    assert_eq!(longest, 1514);
+    for host in [&first.left, &second.left] {
+        assert_eq!(tcp_segments(host).0, 0, "checksums were completed");
+    }
+    // What a queue of the kernel has no room for is counted, and TCP repeats it.
+    for port in [left.counters(), right.counters()] {
+        let all_drops = drops(&port);
+        let is_full = |drop: &(DropReason, u64)| drop.0 == DropReason::QueueFull;
+        assert!(all_drops.iter().all(is_full), "{all_drops:?}");
+    }
 }
 
 /// Sends from a host, by its port and the other one, to an address of the other host; returns the

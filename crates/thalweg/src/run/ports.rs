@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 
 use anyhow::Result;
-use thalweg_io::{LinkWatch, PortConfig, PortKind};
+use thalweg_io::{LinkWatch, OpenedPort, PortConfig, PortKind};
 use thalweg_packet::PortId;
 use thalweg_switch::{Interrupter, P4Switch, Switch, SwitchError, SwitchPort};
 
@@ -124,8 +124,8 @@ impl Following {
     }
 
     fn try_again(&mut self, config: &PortConfig, switch: &mut impl Pluggable) {
-        let port = match thalweg_io::open(config) {
-            Ok(port) => port,
+        let port = match thalweg_io::open_with_remarks(config) {
+            Ok(opened) => opened,
             // The interface is still missing.
             Err(thalweg_io::Error::NoInterface { .. }) => return,
             Err(error) => return self.complain(config, error.to_string()),
@@ -249,7 +249,10 @@ fn excludes(first: &PortConfig, second: &PortConfig) -> bool {
 
 fn has_interface(config: &PortConfig) -> bool {
     let kind = config.kind;
-    matches!(kind, PortKind::Auto | PortKind::AfPacket | PortKind::Tap)
+    matches!(
+        kind,
+        PortKind::Auto | PortKind::AfPacket | PortKind::AfXdp | PortKind::Tap
+    )
 }
 
 fn describe(config: &PortConfig) -> String {
@@ -266,15 +269,20 @@ pub(super) fn open(config: &PortConfig) -> Result<SwitchPort> {
         match error {
             thalweg_io::Error::NotPermitted { .. }
             | thalweg_io::Error::System { .. }
+            | thalweg_io::Error::XdpRefused { .. }
             | thalweg_io::Error::Netlink { .. } => anyhow::anyhow!(text),
             _ => bad_input(text),
         }
     };
-    let port = thalweg_io::open(config).map_err(refused)?;
-    Ok(switch_port(config, port))
+    let opened = thalweg_io::open_with_remarks(config).map_err(refused)?;
+    Ok(switch_port(config, opened))
 }
 
-fn switch_port(config: &PortConfig, port: Box<dyn thalweg_io::Port>) -> SwitchPort {
+/// Makes a switch's port of one that was opened, and tells what there is to tell of it.
+fn switch_port(config: &PortConfig, opened: OpenedPort) -> SwitchPort {
+    for remark in &opened.remarks {
+        info!(target: PORTS, "{}: {remark}", describe(config));
+    }
     let is_source = match config.kind {
         PortKind::Memory => false,
         PortKind::Pcap => config.read.is_some(),
@@ -282,7 +290,7 @@ fn switch_port(config: &PortConfig, port: Box<dyn thalweg_io::Port>) -> SwitchPo
     };
     SwitchPort {
         number: config.number,
-        port,
+        port: opened.port,
         is_source,
     }
 }

@@ -5,13 +5,15 @@
 //! | capability | if |
 //! | --- | --- |
 //! | `CAP_NET_RAW` | always |
-//! | `CAP_NET_ADMIN` | a port is a tap |
+//! | `CAP_NET_ADMIN` | a port is a tap or of AF_XDP |
+//! | `CAP_BPF`, `CAP_IPC_LOCK` | a port is of AF_XDP |
 //! | `CAP_NET_BIND_SERVICE` | something is served by network |
 //! | `CAP_DAC_OVERRIDE` | the configuration, or a folder of its files, is another user's |
 //!
 //! 1. Capabilities are a thread's, so they are dropped before there is a second thread.
 //! 2. Nothing is gained by starting another program (`no_new_privs`).
-//! 3. A capability that the process does not have is not missed here: opening a port says so.
+//! 3. An interface of kind `auto` that comes back is opened with what is left: by a packet socket.
+//! 4. A capability that the process does not have is not missed here: opening a port says so.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -60,8 +62,12 @@ fn drop_capabilities(path: &Path, config: &Configuration) -> Result<()> {
 /// What the configuration needs while the switch runs.
 fn needed(path: &Path, config: &Configuration) -> CapabilitySet {
     let mut set = CapabilitySet::NET_RAW;
-    if config.ports.iter().any(|port| port.kind == PortKind::Tap) {
+    let has = |kinds: &[PortKind]| config.ports.iter().any(|port| kinds.contains(&port.kind));
+    if has(&[PortKind::Tap, PortKind::AfXdp]) {
         set |= CapabilitySet::NET_ADMIN;
+    }
+    if has(&[PortKind::AfXdp]) {
+        set |= CapabilitySet::BPF | CapabilitySet::IPC_LOCK;
     }
     if config.openflow.is_some() || config.metrics.is_some() || config.p4.is_some() {
         set |= CapabilitySet::NET_BIND_SERVICE;
@@ -125,6 +131,8 @@ fn names(set: CapabilitySet) -> String {
     let all = [
         (CapabilitySet::NET_RAW, "CAP_NET_RAW"),
         (CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN"),
+        (CapabilitySet::BPF, "CAP_BPF"),
+        (CapabilitySet::IPC_LOCK, "CAP_IPC_LOCK"),
         (CapabilitySet::NET_BIND_SERVICE, "CAP_NET_BIND_SERVICE"),
         (CapabilitySet::DAC_OVERRIDE, "CAP_DAC_OVERRIDE"),
     ];

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use thalweg_io::{
     CaptureWriter, DummyEnd, DummyHandle, DummyPort, Port, PortConfig, PortKind, TracePort,
-    TunnelDevice, TunnelHub, UnderlayPort, open,
+    TunnelDevice, TunnelHub, UnderlayPort, XdpMode, XdpSettings, open_with_remarks, set_mtu,
 };
 use thalweg_ovsdb::Row;
 use thalweg_packet::PortId;
@@ -15,6 +15,7 @@ use thalweg_switch::SwitchPort;
 use thalweg_tunnel::{TunnelPort, TunnelType};
 
 use super::wanted::{LOCAL, WantedInterface};
+use super::xdp;
 
 /// Of an interface's flags: an administrator set it up (netdevice(7)).
 const IFF_UP: u32 = 1;
@@ -56,6 +57,8 @@ pub(crate) enum DeviceKind {
     DummyInternal,
     /// An interface of the machine.
     Socket,
+    /// An interface of the machine by AF_XDP, and the name of its type.
+    Xdp(&'static str),
     /// An interface that the switch makes.
     Tap,
     Patch,
@@ -81,6 +84,9 @@ impl DeviceKind {
             "dummy-internal" if dummies >= Dummies::Named => Ok(DeviceKind::DummyInternal),
             "system" if dummies >= Dummies::System => Ok(DeviceKind::Dummy),
             "system" => Ok(DeviceKind::Socket),
+            "afxdp" | "afxdp-nonpmd" if dummies == Dummies::All => Ok(DeviceKind::Dummy),
+            "afxdp" => Ok(DeviceKind::Xdp("afxdp")),
+            "afxdp-nonpmd" => Ok(DeviceKind::Xdp("afxdp-nonpmd")),
             "tap" if dummies == Dummies::All => Ok(DeviceKind::Dummy),
             "internal" | "tap" => Ok(DeviceKind::Tap),
             "bareudp" | "lisp" | "stt" | "srv6" => {
@@ -100,6 +106,7 @@ impl DeviceKind {
             DeviceKind::DummyPmd => "dummy-pmd",
             DeviceKind::DummyInternal => "dummy-internal",
             DeviceKind::Socket => "system",
+            DeviceKind::Xdp(name) => name,
             DeviceKind::Tap => "tap",
             DeviceKind::Patch => "patch",
             DeviceKind::Tunnel(tunnel_type) => tunnel_type.name(),
@@ -126,6 +133,10 @@ pub(crate) struct Device {
     pub(crate) dummy: Option<DummyHandle>,
     /// Its configuration, if it is a tunnel.
     pub(crate) tunnel: Option<TunnelPort>,
+    /// The mode in use, by AF_XDP.
+    pub(crate) xdp_mode: Option<XdpMode>,
+    /// What the log should tell of how it was opened.
+    pub(super) remarks: Vec<String>,
 }
 
 impl Device {
@@ -186,23 +197,35 @@ impl Devices {
         if kind.is_dummy() {
             return self.open_dummy(wanted, number).map_err(could_not);
         }
+        let xdp = match kind {
+            DeviceKind::Xdp(_) => xdp::settings(&wanted.options)?,
+            _ => XdpSettings::default(),
+        };
+        if let (DeviceKind::Xdp(_), Some(mtu)) = (kind, wanted.mtu) {
+            // It says how long frames are, which cannot change later.
+            set_mtu(&wanted.name, mtu).map_err(|error| could_not(error.to_string()))?;
+        }
         let config = PortConfig {
             kind: match kind {
                 DeviceKind::Tap => PortKind::Tap,
+                DeviceKind::Xdp(_) => PortKind::AfXdp,
                 _ => PortKind::AfPacket,
             },
             mtu_bytes: wanted.mtu,
+            xdp,
             ..PortConfig::new(number, &wanted.name)
         };
-        let port = open(&config).map_err(|error| could_not(error.to_string()))?;
+        let opened = open_with_remarks(&config).map_err(|error| could_not(error.to_string()))?;
         let device = Device {
             mac: interface_fact(&wanted.name, "address").unwrap_or(MacAddress::ZERO),
             mtu: interface_fact(&wanted.name, "mtu").unwrap_or(0),
             is_up: true,
             dummy: None,
             tunnel: None,
+            xdp_mode: opened.xdp_mode,
+            remarks: opened.remarks,
         };
-        Ok((device, SwitchPort::new(number, port)))
+        Ok((device, SwitchPort::new(number, opened.port)))
     }
 
     fn open_dummy(
@@ -222,6 +245,8 @@ impl Devices {
             is_up: true,
             dummy: Some(handle),
             tunnel: None,
+            xdp_mode: None,
+            remarks: Vec::new(),
         };
         let port = self.with_captures(port, &wanted.options);
         let mut port = port.map_err(|error| error.to_string())?;
@@ -281,6 +306,8 @@ pub(super) fn tunnel_device(
         is_up: true,
         dummy: None,
         tunnel: Some(port),
+        xdp_mode: None,
+        remarks: Vec::new(),
     };
     (told, SwitchPort::new(number, Box::new(device)))
 }

@@ -21,7 +21,8 @@ use super::device::{about, is_reserved, random_mac};
 use super::serve::tables;
 use super::tunnels::TunnelPlace;
 use super::wanted::{WantedBridge, WantedInterface};
-use super::{Bridge, Bridges, DeviceKind, Interface, LOCAL, datapath_of, vlans};
+use super::{Bridge, Bridges, DeviceKind, Interface, LOCAL, datapath_of, vlans, xdp};
+use crate::vlog::{LogLevel, modules};
 
 /// What [`Bridges::follow`] did, and what went wrong, to be logged.
 #[derive(Debug)]
@@ -350,6 +351,12 @@ impl Bridges {
             return Ok(None);
         };
         interface.datapath_number = Some(number);
+        for remark in &device.remarks {
+            let name = &interface.wanted.name;
+            let level = LogLevel::Info;
+            self.log
+                .write(modules::NETDEV_AFXDP, level, || format!("{name}: {remark}"));
+        }
         interface.device = Some(device);
         Ok(Some(attached))
     }
@@ -526,5 +533,6 @@ impl Interface {
         self.number.is_some()
             && self.wanted.kind == wanted.kind
             && captures(&self.wanted) == captures(wanted)
+            && (!matches!(self.kind, Some(DeviceKind::Xdp(_))) || xdp::stays_as(self, wanted))
     }
 }

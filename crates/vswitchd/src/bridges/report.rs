@@ -19,7 +19,9 @@ use super::device::is_reserved;
 use super::{Bridge, Bridges, DeviceKind, Dummies, Interface};
 
 /// Types of interfaces that exist with and without dummies.
-const TYPES: [&str; 11] = [
+const TYPES: [&str; 13] = [
+    "afxdp",
+    "afxdp-nonpmd",
     "erspan",
     "geneve",
     "gre",
@@ -202,9 +204,11 @@ impl Interface {
         let index = device.and_then(|device| device.interface_index(name));
         transaction.set(row, interface::IFINDEX, index);
         let peer = self.wanted.options.get("peer").map(String::as_str);
+        let mode = device.and_then(|device| device.xdp_mode);
+        let mode = mode.map(|mode| mode.to_string());
         let status: Vec<(&str, &str)> = match self.kind {
             Some(DeviceKind::Patch) => peer.map(|peer| ("patch-peer", peer)).into_iter().collect(),
-            _ => Vec::new(),
+            _ => mode.iter().map(|mode| ("xdp-mode", &mode[..])).collect(),
         };
         transaction.set(row, interface::STATUS, &status);
     }

@@ -7,7 +7,7 @@ use thalweg_tunnel::{TunnelListener, TunnelPort};
 use thalweg_unixctl::ControlCommand;
 
 use super::Entry;
-use crate::bridges::{Bridge, DeviceKind, datapath_of};
+use crate::bridges::{Bridge, DeviceKind, datapath_of, xdp};
 use crate::daemon::Daemon;
 use crate::views::{DatapathName, is_named};
 
@@ -157,6 +157,7 @@ fn show_ports(bridge: &Bridge, text: &mut String) {
         let detail = match (kind, options.get("peer")) {
             (DeviceKind::Tunnel(_), _) => tunnel.map(options_text).unwrap_or_default(),
             (DeviceKind::Patch, Some(peer)) => format!(": peer={peer}"),
+            (DeviceKind::Xdp(_), _) => xdp::shown(options),
             (DeviceKind::DummyPmd, _) => {
                 let queues = |name: &str| {
                     let given = options.get(name).and_then(|text| text.parse::<u32>().ok());
