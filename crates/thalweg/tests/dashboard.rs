@@ -106,8 +106,8 @@ fn page(folder: &Path, url: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-#[test]
-fn a_browser_shows_a_running_switch() {
+/// A daemon with a bridge, two ports, rules of two tables, and a dashboard.
+fn bridge() -> Daemon {
     let daemon = Daemon::start();
     let port = |name: &str| format!("-- add-port br0 {name} -- set Interface {name} type=dummy");
     daemon.ok(
@@ -126,6 +126,12 @@ fn a_browser_shows_a_running_switch() {
     ] {
         daemon.ok("ovs-ofctl", &format!("add-flow br0 {rule}"));
     }
+    daemon
+}
+
+#[test]
+fn a_browser_shows_a_running_switch() {
+    let daemon = bridge();
     let url = daemon.dashboard();
     let is_over = AtomicBool::new(false);
     let seen = std::thread::scope(|scope| {
@@ -156,7 +162,8 @@ fn a_browser_shows_a_running_switch() {
         // The layers over time.
         "class=\"area microflow\"",
         // Drops, with a packet, and ports.
-        ">action<small>such as ",
+        ">action<small>bridge br0, table 0: ",
+        "\nsuch as in_port(1),",
         ">p2<small>br0</small></td>",
         // The entries, and the explanation.
         "eth_type(0x1235)",
@@ -168,7 +175,12 @@ fn a_browser_shows_a_running_switch() {
         !seen.contains("no answer") && !seen.contains("a fault of"),
         "{seen}"
     );
-    // Another address, one that is refused, and none.
+}
+
+#[test]
+fn the_dashboard_follows_the_database() {
+    let daemon = bridge();
+    assert!(daemon.dashboard().starts_with("http://127.0.0.1:"));
     daemon.ok(
         "ovs-vsctl",
         "set Open_vSwitch . other_config:thalweg-dashboard=\"0.0.0.0:0\"",
@@ -184,4 +196,10 @@ fn a_browser_shows_a_running_switch() {
         "ovs-vsctl",
         "remove Open_vSwitch . other_config thalweg-dashboard",
     );
+    let address = daemon.dashboard();
+    let address = address
+        .trim_start_matches("http://0.0.0.0:")
+        .trim_end_matches('/');
+    let port: u16 = address.parse().expect("a port");
+    assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err());
 }

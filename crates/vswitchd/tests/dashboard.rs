@@ -174,6 +174,13 @@ fn the_picture_has_what_a_look_at_once_has() {
         let known = some.get(flow).unwrap_or_else(|| panic!("{flow}: {some:?}"));
         assert!(known.0 <= counts.0 && known.1 <= counts.1, "{flow}");
     }
+}
+
+#[test]
+fn edges_and_drops_have_each_packet() {
+    let mut stage = Stage::start();
+    stage.forward(200);
+    let picture = stage.picture();
     // Each packet of the switch is in an entry; each entry had a first packet.
     let edges = edges(&picture);
     let from = |start: &str| {

@@ -28,7 +28,7 @@ const drops = new List(at("drops"), [
   number("/s", (row) => short(row.rate)),
   {
     title: "", button: "Why", of: (row) => row.reason,
-    isOffered: (row) => Boolean(row.packet), press: (row) => explain.show(row.packet, "drop"),
+    isOffered: (row) => isFirst(row.packet), press: (row) => explain.show(row.packet, "drop"),
   },
 ], "nothing was dropped");
 
@@ -51,10 +51,10 @@ const talkers = new List(at("talkers"), [
   number("Packets/s", (row) => short(row.rate)),
   number("Bit/s", (row) => short(row.bits)),
   { title: "Port", text: (row) => row.port ?? "–" },
-  { title: "Flow", text: shownFlow, detail: (row) => `→ ${row.actions}`, kind: "code" },
+  { title: "Flow", text: (row) => plain(row.flow), detail: (row) => `→ ${row.actions}`, kind: "code" },
   {
     title: "", button: "Explain", of: (row) => row.flow,
-    isOffered: (row) => Boolean(row.packet), press: (row) => explain.show(row.packet, "entry"),
+    isOffered: (row) => isFirst(row.packet), press: (row) => explain.show(row.packet, "entry"),
   },
 ], "no entry was used lately");
 
@@ -71,9 +71,15 @@ const ports = new List(at("ports"), [
 const graph = new TableGraph(at("graph"), at("graph-legend"), at("graph-note"),
   (rows) => edges.show(rows));
 
-/// A flow without what is the same in most.
-function shownFlow(row) {
-  return row.flow.replace("recirc_id(0),", "").replace("packet_type(ns=0,id=0),", "");
+/// A flow without what is zero in most.
+function plain(flow) {
+  return flow.replaceAll(/\b(skb_\w+|ct_\w+|recirc_id|dp_hash)\(0\),/g, "")
+    .replace("packet_type(ns=0,id=0),", "");
+}
+
+/// Whether a packet can be asked about: what was looked up again goes on with an earlier walk.
+function isFirst(packet) {
+  return Boolean(packet) && !/\brecirc_id\((?!0\))/.test(packet);
 }
 
 /// Says how it goes with the switch.
@@ -145,16 +151,22 @@ function showDrops() {
   const { live, rates: now, entries } = state;
   const rows = Object.entries(live.drops).map(([reason, count]) => {
     const sample = entries?.drops[reason];
-    const ago = sample?.unused_seconds;
-    const when = ago === null || ago === undefined ? "" : `; the last ${lasting(ago)} ago`;
-    const steps = sample?.steps?.trim() ?? "";
-    const detail = sample ? `such as ${sample.packet ?? "a packet that was not kept"}${when}\n${steps}` : "";
     return {
-      key: reason, reason: reason.replaceAll("_", " "), count, detail: detail.trim(),
+      key: reason, reason: reason.replaceAll("_", " "), count, detail: sampled(sample),
       rate: now?.drops[reason] ?? null, packet: sample?.packet,
     };
   });
   drops.show(rows.sort((one, other) => other.count - one.count));
+}
+
+/// The last packet that was dropped for a reason: where its walk ended, and its headers.
+function sampled(sample) {
+  if (!sample) return "";
+  const end = sample.steps?.trim().split("\n").at(-1) ?? "";
+  const packet = sample.packet ? `such as ${plain(sample.packet)}` : "";
+  const ago = sample.unused_seconds;
+  const last = ago === null ? "" : `the last ${lasting(ago)} ago`;
+  return [end, packet, last].filter(Boolean).join("\n");
 }
 
 function showRepairs() {
