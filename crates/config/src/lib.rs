@@ -17,6 +17,7 @@
 
 mod conntrack;
 mod control;
+mod dashboard;
 mod error;
 mod map;
 mod metrics;
@@ -50,6 +51,8 @@ use toml::Spanned;
 
 use crate::conntrack::ConntrackSection;
 use crate::control::ControlSection;
+use crate::dashboard::DashboardSection;
+pub use crate::dashboard::DashboardSettings;
 pub use crate::error::ConfigError;
 pub use crate::map::{parse_map, read_map};
 use crate::metrics::MetricsSection;
@@ -95,6 +98,8 @@ pub struct Configuration {
     pub control: Option<PathBuf>,
     /// Where Prometheus reads metrics, if it does.
     pub metrics: Option<SocketAddr>,
+    /// Where a browser looks at the switch, if it does.
+    pub dashboard: Option<DashboardSettings>,
     /// What the process may do while it runs.
     pub process: ProcessSettings,
     /// Whether the run ends when all captures have been read.
@@ -118,10 +123,9 @@ struct Sections {
     openflow: Option<Spanned<OpenFlowSection>>,
     control: Option<Spanned<ControlSection>>,
     metrics: Option<Spanned<MetricsSection>>,
+    dashboard: Option<Spanned<DashboardSection>>,
     #[serde(default)]
     process: ProcessSettings,
-    // Recognised only to be refused by name.
-    dashboard: Option<Spanned<toml::Value>>,
     v2p: Option<V2pSection>,
     p4: Option<Spanned<P4Section>>,
     p4runtime: Option<Spanned<P4RuntimeSection>>,
@@ -288,11 +292,14 @@ impl Configuration {
         let control = control.map(|section| source.control(section.get_ref(), &name));
         let metrics = file.metrics.as_ref();
         let metrics = metrics.map(|section| source.metrics(section.get_ref()));
+        let dashboard = file.dashboard.as_ref();
+        let dashboard = dashboard.map(|section| source.dashboard(section.get_ref()));
         Ok(Configuration {
             p4: source.p4(&file, &name)?,
             openflow: openflow.transpose()?,
             control,
             metrics: metrics.transpose()?,
+            dashboard: dashboard.transpose()?,
             process: file.process,
             name,
             switch,
@@ -358,15 +365,15 @@ impl Source<'_> {
     }
 
     fn refuse_sections(&self, file: &Sections) -> Result<()> {
-        if let Some(section) = &file.dashboard {
-            let what = "[dashboard] is not supported yet; remove the section";
-            return Err(self.error(&section.span(), what));
-        }
         if file.p4.is_none() {
             return Ok(());
         }
         if let Some(section) = &file.metrics {
             let what = "[metrics] does not cover a P4 program; remove [metrics] or [p4]";
+            return Err(self.error(&section.span(), what));
+        }
+        if let Some(section) = &file.dashboard {
+            let what = "[dashboard] does not cover a P4 program; remove [dashboard] or [p4]";
             return Err(self.error(&section.span(), what));
         }
         if let Some(section) = &file.control {

@@ -18,7 +18,7 @@ use thalweg_v2p::LEARNING_PROBABILITY;
 use crate::reload::is_live;
 use crate::{
     BUSY_POLL_US, BYTES, COUNT, ENTRIES, FLOWS, MTU_BYTES, PACKET_BYTES, PACKETS, PORT_NUMBERS,
-    POSITIVE, RULES, WORKERS, XDP_QUEUES, conntrack, metrics, openflow, p4, v2p,
+    POSITIVE, RULES, WORKERS, XDP_QUEUES, conntrack, dashboard, metrics, openflow, p4, v2p,
 };
 
 /// A key of a configuration.
@@ -39,7 +39,7 @@ pub struct KeyReference {
 }
 
 /// The headings, each with a sentence on its section.
-const SECTIONS: [(&str, &str); 15] = [
+const SECTIONS: [(&str, &str); 16] = [
     ("[switch]", "The switch and its rules."),
     ("[cache.microflow]", "The exact-match cache of each worker."),
     ("[cache.megaflow]", "The wildcard cache of each worker."),
@@ -78,6 +78,10 @@ const SECTIONS: [(&str, &str); 15] = [
         "Where Prometheus reads what the switch counts ([metrics](metrics.md)).",
     ),
     (
+        "[dashboard]",
+        "Where a browser looks at the switch ([operating](operating.md#dashboard)).",
+    ),
+    (
         "[process]",
         "What the process may do while it runs ([operating](operating.md#privileges)).",
     ),
@@ -113,6 +117,22 @@ pub fn key_references() -> Vec<KeyReference> {
         "an address and a port, such as `[::1]:9200`",
         metrics::LISTEN,
         "Where metrics are read by HTTP, without encryption, at `/metrics`.",
+    );
+    add(
+        &mut rows,
+        ("[dashboard]", "listen"),
+        "an address and a port, such as `[::1]:8080`",
+        dashboard::LISTEN,
+        "Where the dashboard is, by HTTP, without encryption or a password; a loopback address \
+         unless `allow_remote` is set.",
+    );
+    add(
+        &mut rows,
+        ("[dashboard]", "allow_remote"),
+        "`true`, `false`",
+        "false",
+        "Let `listen` be an address that other machines reach, and so read all that the dashboard \
+         shows.",
     );
     add(
         &mut rows,

@@ -22,6 +22,8 @@ impl Configuration {
         keys.push(("openflow", "", self.openflow != running.openflow));
         keys.push(("control", "", self.control != running.control));
         keys.push(("metrics", "", self.metrics != running.metrics));
+        let has_changed = self.dashboard != running.dashboard;
+        keys.push(("dashboard", "", has_changed));
         let kept = |config: &Configuration| config.process.keeps_capabilities;
         keys.push(("process", "keep_capabilities", kept(self) != kept(running)));
         let kept = |config: &Configuration| config.process.keeps_system_calls;
@@ -47,6 +49,7 @@ impl Configuration {
         self.openflow = running.openflow.clone();
         self.control = running.control.clone();
         self.metrics = running.metrics;
+        self.dashboard = running.dashboard;
         self.process = running.process;
         changed
     }
@@ -57,7 +60,7 @@ pub(crate) fn is_live(section: &str, key: &str) -> bool {
     let default = SwitchConfig::default();
     let fixed = switch_keys(&default, &default);
     match section {
-        "openflow" | "control" | "metrics" | "p4" | "p4runtime" | "process" => false,
+        "openflow" | "control" | "metrics" | "dashboard" | "p4" | "p4runtime" | "process" => false,
         "v2p" => key == "map",
         _ => !fixed
             .iter()

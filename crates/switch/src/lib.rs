@@ -19,6 +19,7 @@ mod exchange;
 mod idle;
 mod learning;
 mod long_work;
+mod megaflow_slice;
 mod megaflows;
 mod message;
 mod openflow;
@@ -54,6 +55,7 @@ pub use control::EXPIRED_AT_ONCE;
 pub use engine::{Config, Engine, EngineError, Step, Update};
 pub use learning::LearningCounters;
 pub use long_work::{LongWork, LongWorkStatistics};
+pub use megaflow_slice::{EntryPlace, MegaflowSlice, SlicedEntry};
 pub use megaflows::{MegaflowReport, Megaflows, megaflow_identifier};
 pub use message::PacketIn;
 pub use openflow::{

@@ -412,6 +412,10 @@ impl RuleDuty {
                 let entries = self.datapath.some_entries(limit);
                 self.answer(Answer::Megaflows(self.number, entries));
             }
+            Command::EntrySlice(from, count) => {
+                let slice = self.datapath.entry_slice(from, count);
+                self.answer(Answer::EntrySlice(self.number, slice));
+            }
             Command::Hold => return self.hold(ports),
             Command::Release => self.answer(Answer::Done),
             Command::Drain => {

@@ -15,6 +15,7 @@
 //! controller: packets for one are counted and dropped (`no_controller`).
 
 mod control;
+mod dashboard;
 mod logging;
 mod metrics;
 mod openflow;
@@ -40,6 +41,7 @@ use thalweg_switch::{Switch, SwitchError, Totals};
 use tracing::info;
 
 use self::control::Control;
+use self::dashboard::Dashboard;
 use self::logging::module::RUN;
 use self::logging::{LogArguments, Logging};
 use self::metrics::Metrics;
@@ -143,6 +145,7 @@ fn not_started(
 struct Services {
     openflow: OpenFlow,
     metrics: Metrics,
+    dashboard: Dashboard,
     control: Control,
     following: Following,
     pressure: Pressure,
@@ -157,6 +160,7 @@ impl Services {
         Ok(Services {
             openflow: OpenFlow::start(config, switch)?,
             metrics: Metrics::start(config, switch)?,
+            dashboard: Dashboard::start(config, switch)?,
             control: Control::start(config, switch)?,
             following: Following::start(Some(switch.interrupter())),
             pressure: Pressure::new(),
@@ -195,10 +199,12 @@ impl Running {
             services.openflow.look();
             services.pressure.look(&mut switch);
             services.metrics.serve(&self.config, &mut switch);
+            let has_more = services.dashboard.serve(&self.config, &mut switch);
             let Services {
                 control, openflow, ..
             } = &mut services;
-            wait = match control.serve(&mut self, &mut switch, openflow, console) {
+            let has_more = control.serve(&mut self, &mut switch, openflow, console) || has_more;
+            wait = match has_more {
                 true => Duration::ZERO,
                 false => PATIENCE,
             };

@@ -19,6 +19,7 @@
 mod by_hand;
 mod commands;
 mod configure;
+mod dashboard;
 mod flows;
 mod metrics;
 mod zones;
@@ -41,6 +42,7 @@ use thalweg_unixctl::{ControlCommands, ControlRequest, LoopWaker};
 
 use self::by_hand::FlowByHand;
 use self::commands::WorkerSums;
+use self::dashboard::DaemonDashboard;
 use self::metrics::DaemonMetrics;
 use self::zones::ZonePolicies;
 use crate::bridges::{Bridges, Complaint, Dummies, STATIONS_MAX, follow_options};
@@ -96,6 +98,9 @@ pub(crate) struct Daemon {
     /// Time-outs of connections, as the tracker was told.
     zones: ZonePolicies,
     metrics: DaemonMetrics,
+    dashboard: DaemonDashboard,
+    /// Whether the dashboard has more to do at once.
+    is_scanning: bool,
     /// Flows that were put by hand, as long as the switch has them.
     by_hand: Vec<FlowByHand>,
     /// What workers had counted when that was cleared.
@@ -223,6 +228,8 @@ impl Daemon {
             controllers: Vec::new(),
             zones: ZonePolicies::default(),
             metrics: DaemonMetrics::default(),
+            dashboard: DaemonDashboard::default(),
+            is_scanning: false,
             by_hand: Vec::new(),
             sums_before: WorkerSums::default(),
             complaints: BTreeSet::new(),
@@ -245,13 +252,18 @@ impl Daemon {
 
     /// One round of the loop; waits for at most [`NAP`] if nothing happens.
     pub(crate) fn round(&mut self) {
-        self.switch.poll(NAP);
+        let nap = match self.is_scanning {
+            true => Duration::ZERO,
+            false => NAP,
+        };
+        self.switch.poll(nap);
         self.log_upcalls();
         self.log_flushes();
         self.log_flows_in_time();
         self.tend_dummies();
         self.bridges.tend_tunnels(self.switch.now());
         self.metrics.serve(&self.bridges, &mut self.switch);
+        self.is_scanning = self.dashboard.serve(&self.bridges, &mut self.switch);
         self.follow_database();
     }
 

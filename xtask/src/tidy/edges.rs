@@ -13,7 +13,7 @@ use super::Finding;
 use crate::workspace::Workspace;
 
 const PREFIX: &str = "thalweg-";
-const TABLE: [(&str, &[&str]); 28] = [
+const TABLE: [(&str, &[&str]); 30] = [
     ("packet", &[]),
     ("openflow", &[]),
     ("ovsdb", &[]),
@@ -33,10 +33,15 @@ const TABLE: [(&str, &[&str]); 28] = [
         "switch",
         &["datapath", "binding", "io", "openflow", "v2p", "conntrack"],
     ),
-    ("metrics", &["switch"]),
+    ("http", &[]),
+    ("dashboard", &["http"]),
+    ("metrics", &["http", "switch"]),
     ("unixctl", &["ovsdb"]),
     ("top", &["unixctl"]),
-    ("vswitchd", &["metrics", "ovsdb", "switch", "unixctl"]),
+    (
+        "vswitchd",
+        &["dashboard", "metrics", "ovsdb", "switch", "unixctl"],
+    ),
     ("fabric", &["v2p", "packet"]),
     ("config", &["switch", "fabric"]),
     ("command", &["switch", "workload"]),

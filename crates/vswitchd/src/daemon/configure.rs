@@ -8,7 +8,7 @@ use thalweg_ovsdb::{TransactionId, TransactionOutcome};
 use thalweg_packet::Instant;
 
 use super::zones::read_zones;
-use super::{Daemon, STATISTICS_INTERVAL, metrics};
+use super::{Daemon, STATISTICS_INTERVAL, dashboard, metrics};
 use crate::bridges::{Complaint, Report, read};
 use crate::vlog::{LogLevel, modules};
 
@@ -37,14 +37,7 @@ impl Daemon {
         }
         let warnings = followed.complaints.into_iter().map(Complaint::warning);
         let mut complaints: BTreeSet<_> = complaints.0.into_iter().chain(warnings).collect();
-        let served = self.metrics.address();
-        let metrics = self.other_config(metrics::KEY);
-        complaints.extend(self.metrics.follow(metrics.as_deref(), &self.switch));
-        if let Some(address) = self.metrics.address().filter(|now| Some(*now) != served) {
-            self.log.write(modules::BRIDGE, LogLevel::Info, || {
-                format!("metrics at http://{address}/metrics")
-            });
-        }
+        complaints.extend(self.follow_readers());
         // Complaints that were logged before are not logged again.
         for Complaint { level, text } in complaints.difference(&self.complaints) {
             self.log.write(modules::BRIDGE, *level, || text.clone());
@@ -65,6 +58,28 @@ impl Daemon {
             // An empty database asks for nothing, so nothing is awaited.
             self.is_ready = true;
         }
+    }
+
+    /// Opens and closes the servers of metrics and of the dashboard; returns the complaints.
+    fn follow_readers(&mut self) -> Vec<Complaint> {
+        let before = [self.metrics.address(), self.dashboard.address()];
+        let metrics = self.other_config(metrics::KEY);
+        let dashboard = self.other_config(dashboard::KEY);
+        let is_remote = self.other_config(dashboard::REMOTE_KEY);
+        let complaints = [
+            self.metrics.follow(metrics.as_deref(), &self.switch),
+            self.dashboard.follow((dashboard, is_remote), &self.switch),
+        ];
+        let now = [self.metrics.address(), self.dashboard.address()];
+        let pages = [("metrics", "metrics"), ("dashboard", "")];
+        for ((now, before), (what, path)) in now.into_iter().zip(before).zip(pages) {
+            if let Some(address) = now.filter(|_| now != before) {
+                self.log.write(modules::BRIDGE, LogLevel::Info, || {
+                    format!("{what} at http://{address}/{path}")
+                });
+            }
+        }
+        complaints.into_iter().flatten().collect()
     }
 
     /// Writes what became of the configuration, unless a transaction is under way.
