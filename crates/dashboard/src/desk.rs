@@ -78,7 +78,7 @@ impl DashboardDesk {
     }
 
     /// The next question that waits, if there is one.
-    pub fn next(&mut self) -> Option<WaitingQuestion> {
+    pub fn next_question(&mut self) -> Option<WaitingQuestion> {
         self.questions.try_recv().ok()
     }
 }

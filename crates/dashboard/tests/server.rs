@@ -48,7 +48,7 @@ impl Owner {
         let thread = std::thread::spawn(move || {
             while !ended.load(Ordering::SeqCst) {
                 let _ = woken.recv_timeout(Duration::from_millis(20));
-                while let Some(waiting) = desk.next() {
+                while let Some(waiting) = desk.next_question() {
                     let answer = answered(waiting.question());
                     waiting.answer(answer);
                 }

@@ -79,7 +79,7 @@ impl SwitchDashboard {
     /// Answers some of the questions that wait; returns whether there is more to do at once.
     pub fn serve(&mut self, switch: &mut Switch, names: &dyn TraceNames) -> bool {
         for _ in 0..QUESTIONS_MAX {
-            let Some(waiting) = self.desk.next() else {
+            let Some(waiting) = self.desk.next_question() else {
                 return self.scan_on(switch, names);
             };
             match waiting.question().clone() {

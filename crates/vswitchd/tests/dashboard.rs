@@ -275,12 +275,8 @@ fn browsers_are_answered_from_the_loop() {
     assert_eq!(live["packets"], 64);
     assert_eq!(live["ports"][0]["name"], "p1");
     let entries = object(ask("/api/entries"));
-    assert_eq!(
-        entries["graph"]["edges"]
-            .as_array()
-            .is_some_and(Vec::is_empty),
-        false
-    );
+    let edges = entries["graph"]["edges"].as_array().expect("a list");
+    assert!(!edges.is_empty());
     // An answer is given again for a while.
     assert_eq!(object(ask("/api/entries")), entries);
     let question = "/api/explain?bridge=br0&flow=in_port%3D1%2Cdl_type%3D0x1235";

@@ -21,6 +21,7 @@ const EDGE_LAYERS = [
 export class TableGraph {
   constructor(place, legendPlace, note, onEdges) {
     Object.assign(this, { place, legendPlace, note, onEdges, graph: null, chosen: null });
+    this.isHeld = false;
     this.standing = "";
     watchWidth(place, () => this.draw());
   }
@@ -29,7 +30,8 @@ export class TableGraph {
   show(graph, standing) {
     this.graph = graph;
     this.standing = standing;
-    this.draw();
+    // What a pointer is at stays where it is.
+    if (!this.isHeld) this.draw();
     this.onEdges(described(graph));
   }
 
@@ -37,14 +39,15 @@ export class TableGraph {
     legend(this.legendPlace, EDGE_LAYERS);
     if (!this.graph || this.place.clientWidth === 0) return;
     const layout = laidOut(this.graph, this.place.clientWidth - 2);
-    const hadFocus = this.place.contains(document.activeElement) && this.chosen;
+    // What is taken away loses the focus, and with it the choice.
+    const focused = this.place.contains(document.activeElement) ? this.chosen : null;
     const size = { width: layout.width, height: layout.height };
     const picture = drawn("svg", size, ...edges(layout));
     const nodes = layout.nodes.map((node) => this.node(node, picture, layout));
     picture.append(...nodes);
     this.place.replaceChildren(picture);
-    const place = layout.nodes.findIndex((node) => node.key === this.chosen);
-    if (hadFocus && place >= 0) nodes[place].focus({ preventScroll: true });
+    const place = layout.nodes.findIndex((node) => node.key === focused);
+    if (place >= 0) nodes[place].focus({ preventScroll: true });
     else this.choose(null, picture, layout);
   }
 
@@ -69,10 +72,14 @@ export class TableGraph {
     );
     const choose = () => this.choose(node, picture, layout);
     const leave = () => this.choose(null, picture, layout);
+    const hold = (isHeld, then) => () => {
+      this.isHeld = isHeld;
+      then();
+    };
     shape.addEventListener("focus", choose);
     shape.addEventListener("blur", leave);
-    shape.addEventListener("pointerenter", choose);
-    shape.addEventListener("pointerleave", leave);
+    shape.addEventListener("pointerenter", hold(true, choose));
+    shape.addEventListener("pointerleave", hold(false, leave));
     return shape;
   }
 

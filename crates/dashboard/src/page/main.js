@@ -53,7 +53,7 @@ const talkers = new List(at("talkers"), [
   { title: "Port", text: (row) => row.port ?? "–" },
   { title: "Flow", text: (row) => plain(row.flow), detail: (row) => `→ ${row.actions}`, kind: "code" },
   {
-    title: "", button: "Explain", of: (row) => row.flow,
+    title: "", button: "Explain", of: (row) => plain(row.flow),
     isOffered: (row) => isFirst(row.packet), press: (row) => explain.show(row.packet, "entry"),
   },
 ], "no entry was used lately");
