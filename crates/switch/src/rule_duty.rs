@@ -20,6 +20,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use thalweg_datapath::{Datapath, Gate, Progress, Tending, WatchedUpcalls};
@@ -34,7 +35,7 @@ use crate::idle::IdleSweep;
 use crate::message::{Answer, CacheSetting, Command, News, PacketIn, Report, Settled};
 use crate::ports::{Ports, Routes};
 use crate::recent::{Recent, RecentRules};
-use crate::sync::{Mutex, Receiver, Sender};
+use crate::sync::{AtomicBool, Mutex, Receiver, Sender};
 use crate::v2p::{Node, lock};
 use crate::worker::Duty;
 use crate::worker_counters::WorkerCounters;
@@ -73,6 +74,8 @@ pub(crate) struct Shared {
     pub(crate) connections: Arc<Connections>,
     /// The rules of bounded `learn` actions.
     pub(crate) learned: Arc<LearnedCounts>,
+    /// Whether packets that ports receive are dropped, as the switch is not ready.
+    pub(crate) holds_packets: AtomicBool,
 }
 
 /// The channels of a worker.
@@ -134,6 +137,14 @@ impl RuleDuty {
             reporting: None,
             is_watched: false,
             unreported: 0,
+        }
+    }
+
+    /// Drops packets that came before the switch was ready.
+    fn drop_held(&mut self, burst: &mut Vec<Packet>) {
+        for packet in burst.drain(..) {
+            self.counters.held += packet.wire_counts().0;
+            self.outbox.pool.put(packet);
         }
     }
 
@@ -627,6 +638,9 @@ impl Duty for RuleDuty {
     }
 
     fn forward(&mut self, _: usize, burst: &mut Vec<Packet>, ports: &mut Ports, now: Instant) {
+        if self.shared.holds_packets.load(Ordering::Relaxed) {
+            return self.drop_held(burst);
+        }
         if let Some(node) = &self.shared.node {
             lock(node).process(burst, &mut self.outbox, now);
         }
