@@ -9,6 +9,8 @@
 //! an error before any of its bytes are used.
 //!
 //! 1. Each block is a page of the file: a process that is killed leaves it old or new, not half.
+//!    A machine that loses power may leave half of one, where sectors are shorter; the file is
+//!    refused then.
 //! 2. Every byte of the file is under a sum, zeros that were never written too.
 
 use std::fs::File;
@@ -114,6 +116,8 @@ impl SealedFile {
 
     /// Writes a block in one call (invariant 1).
     fn write_block(&self, number: u64, block: &mut [u8; BLOCK]) -> Result<()> {
+        #[cfg(test)]
+        crate::tests::spend_write()?;
         let sum = sum(number, block);
         block[DATA..].copy_from_slice(&sum);
         self.file.write_all_at(block, number * BLOCK as u64)

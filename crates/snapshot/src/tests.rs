@@ -8,6 +8,23 @@ use tempfile::TempDir;
 
 use super::*;
 
+std::thread_local! {
+    /// How many blocks this thread may still write; `None` for any number.
+    static WRITES_LEFT: std::cell::Cell<Option<u32>> = const { std::cell::Cell::new(None) };
+}
+
+/// Called before each block is written: fails where a test has the process killed.
+pub(crate) fn spend_write() -> std::io::Result<()> {
+    match WRITES_LEFT.get() {
+        None => Ok(()),
+        Some(0) => Err(std::io::Error::other("the process is gone")),
+        Some(left) => {
+            WRITES_LEFT.set(Some(left - 1));
+            Ok(())
+        }
+    }
+}
+
 type Records = Vec<(u8, Vec<u8>)>;
 
 /// A file in a folder of its own.
@@ -57,6 +74,31 @@ proptest! {
             let pages = file.read().expect("it is whole").expect("it is there");
             assert_has(&pages, records);
         }
+    }
+
+    /// Invariant 1: a process that is killed after any block leaves the former records or the
+    /// new ones.
+    #[test]
+    fn a_write_that_is_cut_off_leaves_one_state_whole(
+        first in records(),
+        second in records(),
+        writes in prop_oneof![0..40_u32, 0..400_u32],
+    ) {
+        let (_folder, file) = new_file();
+        write(&file, &first);
+        WRITES_LEFT.set(Some(writes));
+        let written = file.write::<SnapshotError>(|writer| {
+            let mut records = second.iter();
+            records.try_for_each(|(section, record)| writer.add(*section, record))
+        });
+        WRITES_LEFT.set(None);
+        let pages = file.read().expect("it is whole").expect("it is there");
+        let has = |records: &Records| {
+            (0..4).all(|section| pages.records(section).eq(of_section(records, section)))
+        };
+        prop_assert!(has(&second) || written.is_err() && has(&first));
+        // The next write finds nothing in its way.
+        write(&file, &first);
     }
 
     /// Invariant 2: one changed byte anywhere is an error, or changes nothing that is read.
