@@ -26,6 +26,7 @@ mod plan;
 mod process;
 mod reference;
 mod reload;
+mod snapshot;
 mod v2p;
 mod value;
 
@@ -45,7 +46,7 @@ use thalweg_datapath::{
 use thalweg_io::{PortConfig, PortKind, ReceiveMethod};
 use thalweg_packet::PortId;
 use thalweg_pipeline::{ClassifierKind, UnknownClassifier};
-use thalweg_switch::SwitchConfig;
+use thalweg_switch::{SnapshotSettings, SwitchConfig};
 use toml::Spanned;
 
 use crate::conntrack::ConntrackSection;
@@ -64,6 +65,7 @@ pub use crate::plan::{
 };
 pub use crate::process::ProcessSettings;
 pub use crate::reference::{KeyReference, configuration_page, key_references};
+use crate::snapshot::SnapshotSection;
 use crate::v2p::V2pSection;
 pub use crate::v2p::V2pSettings;
 use crate::value::{Number, Paths, Ports};
@@ -95,6 +97,8 @@ pub struct Configuration {
     pub control: Option<PathBuf>,
     /// Where Prometheus reads metrics, if it does.
     pub metrics: Option<SocketAddr>,
+    /// Where the switch keeps what it knows for its next start, if it does.
+    pub snapshot: Option<SnapshotSettings>,
     /// What the process may do while it runs.
     pub process: ProcessSettings,
     /// Whether the run ends when all captures have been read.
@@ -118,6 +122,7 @@ struct Sections {
     openflow: Option<Spanned<OpenFlowSection>>,
     control: Option<Spanned<ControlSection>>,
     metrics: Option<Spanned<MetricsSection>>,
+    snapshot: Option<Spanned<SnapshotSection>>,
     #[serde(default)]
     process: ProcessSettings,
     // Recognised only to be refused by name.
@@ -283,11 +288,14 @@ impl Configuration {
         let control = control.map(|section| source.control(section.get_ref(), &name));
         let metrics = file.metrics.as_ref();
         let metrics = metrics.map(|section| source.metrics(section.get_ref()));
+        let snapshot = file.snapshot.as_ref();
+        let snapshot = snapshot.map(|section| source.snapshot(section.get_ref(), &name));
         Ok(Configuration {
             p4: source.p4(&file, &name)?,
             openflow: openflow.transpose()?,
             control,
             metrics: metrics.transpose()?,
+            snapshot: snapshot.transpose()?,
             process: file.process,
             name,
             switch,
@@ -362,6 +370,11 @@ impl Source<'_> {
         }
         if let Some(section) = &file.metrics {
             let what = "[metrics] does not cover a P4 program; remove [metrics] or [p4]";
+            return Err(self.error(&section.span(), what));
+        }
+        if let Some(section) = &file.snapshot {
+            let what = "[snapshot] keeps rules, and [p4] has a program, whose entries come from its \
+                        controller; remove one of them";
             return Err(self.error(&section.span(), what));
         }
         if let Some(section) = &file.control {

@@ -22,6 +22,7 @@ impl Configuration {
         keys.push(("openflow", "", self.openflow != running.openflow));
         keys.push(("control", "", self.control != running.control));
         keys.push(("metrics", "", self.metrics != running.metrics));
+        keys.push(("snapshot", "", self.snapshot != running.snapshot));
         let kept = |config: &Configuration| config.process.keeps_capabilities;
         keys.push(("process", "keep_capabilities", kept(self) != kept(running)));
         let changed = keys.iter().filter(|(_, _, has_changed)| *has_changed);
@@ -45,6 +46,7 @@ impl Configuration {
         self.openflow = running.openflow.clone();
         self.control = running.control.clone();
         self.metrics = running.metrics;
+        self.snapshot.clone_from(&running.snapshot);
         self.process = running.process;
         changed
     }
@@ -55,7 +57,7 @@ pub(crate) fn is_live(section: &str, key: &str) -> bool {
     let default = SwitchConfig::default();
     let fixed = switch_keys(&default, &default);
     match section {
-        "openflow" | "control" | "metrics" | "p4" | "p4runtime" | "process" => false,
+        "openflow" | "control" | "metrics" | "snapshot" | "p4" | "p4runtime" | "process" => false,
         "v2p" => key == "map",
         _ => !fixed
             .iter()

@@ -17,6 +17,7 @@
 //!    caused.
 
 mod by_hand;
+mod comeback;
 mod commands;
 mod configure;
 mod flows;
@@ -40,6 +41,7 @@ use thalweg_switch::{Interrupter, Switch, SwitchConfig};
 use thalweg_unixctl::{ControlCommands, ControlRequest, LoopWaker};
 
 use self::by_hand::FlowByHand;
+use self::comeback::Comeback;
 use self::commands::WorkerSums;
 use self::metrics::DaemonMetrics;
 use self::zones::ZonePolicies;
@@ -96,6 +98,7 @@ pub(crate) struct Daemon {
     /// Time-outs of connections, as the tracker was told.
     zones: ZonePolicies,
     metrics: DaemonMetrics,
+    comeback: Comeback,
     /// Flows that were put by hand, as long as the switch has them.
     by_hand: Vec<FlowByHand>,
     /// What workers had counted when that was cleared.
@@ -223,6 +226,7 @@ impl Daemon {
             controllers: Vec::new(),
             zones: ZonePolicies::default(),
             metrics: DaemonMetrics::default(),
+            comeback: Comeback::new(),
             by_hand: Vec::new(),
             sums_before: WorkerSums::default(),
             complaints: BTreeSet::new(),
@@ -252,6 +256,9 @@ impl Daemon {
         self.tend_dummies();
         self.bridges.tend_tunnels(self.switch.now());
         self.metrics.serve(&self.bridges, &mut self.switch);
+        self.must_follow |= self
+            .comeback
+            .tend(&mut self.switch, &self.bridges, &self.log);
         self.follow_database();
     }
 
@@ -339,6 +346,8 @@ impl Daemon {
 
     /// Ends bridges and the switch.
     fn stop(&mut self) {
+        self.comeback
+            .finish(&mut self.switch, &self.bridges, &self.log);
         self.bridges.end(&mut self.switch);
         self.switch.stop();
     }

@@ -179,15 +179,23 @@ impl SavedSwitch {
     fn of(pages: &SnapshotPages) -> Result<SavedSwitch, SnapshotError> {
         let mut about = all(pages, section::ABOUT)?;
         let about: Option<About> = about.pop();
+        // Rules and connections are most of it.
+        let (rules, connections) = std::thread::scope(|threads| {
+            let rules = threads.spawn(|| all(pages, section::RULE));
+            let connections = all(pages, section::CONNECTION);
+            let rules = rules.join();
+            let rules = rules.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (rules, connections)
+        });
         let saved = SavedSwitch {
             about: about.ok_or_else(|| damaged("it does not say what it is about"))?,
             ports: all(pages, section::PORT)?,
             meters: all(pages, section::METER)?,
             groups: all(pages, section::GROUP)?,
-            rules: all(pages, section::RULE)?,
+            rules: rules?,
             stations: all(pages, section::STATION)?,
             options: all(pages, section::OPTION)?,
-            connections: all(pages, section::CONNECTION)?,
+            connections: connections?,
         };
         Ok(saved)
     }

@@ -90,7 +90,7 @@ impl Switch {
     /// Rules, groups and meters that are there stay, unless one with the same match, priority or
     /// number replaces them. Bridges and ports of `names` are there already; packets should be
     /// held meanwhile ([`Switch::hold_packets`]).
-    pub fn restore(&mut self, saved: SavedSwitch, names: &SwitchNames) -> Restored {
+    pub fn restore(&mut self, mut saved: SavedSwitch, names: &SwitchNames) -> Restored {
         let mut restored = Restored::default();
         restored.away = Duration::from_millis(unix_ms().saturating_sub(saved.about.taken_at_ms));
         let then = Instant::from_nanos(saved.about.clock_ns);
@@ -98,18 +98,40 @@ impl Switch {
         let is_among = self.pipeline().has_bridges();
         let places = Places::new(&saved, names, is_among);
         self.restore_options(&saved, &places);
-        self.restore_meters(&saved.meters, &places, &mut restored);
-        self.restore_groups(&saved.groups, &places, &mut restored);
-        let numbers = self.restore_rules(saved.rules, &places, &mut restored);
-        self.restore_stations(&saved.stations, &places, &mut restored);
-        let now = self.now();
-        resume_all(
-            self.tracker(),
-            saved.connections,
-            (&numbers, now),
-            &mut restored,
-        );
+        let connections = std::mem::take(&mut saved.connections);
+        let (shared, now) = (self.shared.clone(), self.now());
+        let resume = |numbers: &HashMap<u64, u64>| {
+            resume_all(shared.connections.tracker(), connections, numbers, now)
+        };
+        // Connections that name the rules that committed them wait for these.
+        let resumed = if self.orphans.is_some() {
+            let numbers = self.restore_pipeline(saved, &places, &mut restored);
+            resume(&numbers)
+        } else {
+            std::thread::scope(|threads| {
+                let resuming = threads.spawn(|| resume(&HashMap::new()));
+                self.restore_pipeline(saved, &places, &mut restored);
+                let resumed = resuming.join();
+                resumed.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+        };
+        restored.contents.connections = resumed.count;
+        restored.left_out.extend(resumed.left_out);
         restored
+    }
+
+    /// Restores what the pipeline has; returns by which numbers connections know rules now.
+    fn restore_pipeline(
+        &mut self,
+        saved: SavedSwitch,
+        places: &Places,
+        restored: &mut Restored,
+    ) -> HashMap<u64, u64> {
+        self.restore_meters(&saved.meters, places, restored);
+        self.restore_groups(&saved.groups, places, restored);
+        let numbers = self.restore_rules(saved.rules, places, restored);
+        self.restore_stations(&saved.stations, places, restored);
+        numbers
     }
 
     fn restore_options(&mut self, saved: &SavedSwitch, places: &Places) {
@@ -350,24 +372,35 @@ impl Switch {
     }
 }
 
+/// What became of connections.
+#[derive(Debug, Default)]
+struct Resumed {
+    count: usize,
+    left_out: BTreeMap<&'static str, u64>,
+}
+
 /// Puts connections into the table; `numbers` has the rules that committed them.
 fn resume_all(
     tracker: &Tracker,
     connections: Vec<SavedConnection>,
-    (numbers, now): (&HashMap<u64, u64>, Instant),
-    restored: &mut Restored,
-) {
+    numbers: &HashMap<u64, u64>,
+    now: Instant,
+) -> Resumed {
+    let mut resumed = Resumed::default();
     for mut connection in connections {
-        if connection.rule() != 0 {
-            let rule = numbers.get(&connection.rule()).copied().unwrap_or(0);
-            connection.set_owners(rule, 0);
-        }
-        match tracker.resume(connection, now) {
-            Ok(()) => restored.contents.connections += 1,
-            Err(NotResumed::Over) => restored.leave_out("connection_over"),
-            Err(NotResumed::Taken) => restored.leave_out("connection_taken"),
-            Err(NotResumed::Full) => restored.leave_out("connection_without_room"),
-            Err(_) => restored.leave_out("connection_unsound"),
-        }
+        let rule = numbers.get(&connection.rule()).copied().unwrap_or(0);
+        connection.set_owners(rule, 0);
+        let reason = match tracker.resume(connection, now) {
+            Ok(()) => {
+                resumed.count += 1;
+                continue;
+            }
+            Err(NotResumed::Over) => "connection_over",
+            Err(NotResumed::Taken) => "connection_taken",
+            Err(NotResumed::Full) => "connection_without_room",
+            Err(_) => "connection_unsound",
+        };
+        *resumed.left_out.entry(reason).or_default() += 1;
     }
+    resumed
 }
