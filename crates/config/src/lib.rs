@@ -27,6 +27,7 @@ mod plan;
 mod process;
 mod reference;
 mod reload;
+mod snapshot;
 mod v2p;
 mod value;
 
@@ -46,7 +47,7 @@ use thalweg_datapath::{
 use thalweg_io::{PortConfig, PortKind, ReceiveMethod, XdpSettings};
 use thalweg_packet::PortId;
 use thalweg_pipeline::{ClassifierKind, UnknownClassifier};
-use thalweg_switch::SwitchConfig;
+use thalweg_switch::{SnapshotSettings, SwitchConfig};
 use toml::Spanned;
 
 use crate::conntrack::ConntrackSection;
@@ -67,6 +68,7 @@ pub use crate::plan::{
 };
 pub use crate::process::ProcessSettings;
 pub use crate::reference::{KeyReference, configuration_page, key_references};
+use crate::snapshot::SnapshotSection;
 use crate::v2p::V2pSection;
 pub use crate::v2p::V2pSettings;
 use crate::value::{Number, Paths, Ports};
@@ -100,6 +102,8 @@ pub struct Configuration {
     pub metrics: Option<SocketAddr>,
     /// Where a browser looks at the switch, if it does.
     pub dashboard: Option<DashboardSettings>,
+    /// Where the switch keeps what it knows for its next start, if it does.
+    pub snapshot: Option<SnapshotSettings>,
     /// What the process may do while it runs.
     pub process: ProcessSettings,
     /// Whether the run ends when all captures have been read.
@@ -124,6 +128,7 @@ struct Sections {
     control: Option<Spanned<ControlSection>>,
     metrics: Option<Spanned<MetricsSection>>,
     dashboard: Option<Spanned<DashboardSection>>,
+    snapshot: Option<Spanned<SnapshotSection>>,
     #[serde(default)]
     process: ProcessSettings,
     v2p: Option<V2pSection>,
@@ -294,12 +299,15 @@ impl Configuration {
         let metrics = metrics.map(|section| source.metrics(section.get_ref()));
         let dashboard = file.dashboard.as_ref();
         let dashboard = dashboard.map(|section| source.dashboard(section.get_ref()));
+        let snapshot = file.snapshot.as_ref();
+        let snapshot = snapshot.map(|section| source.snapshot(section.get_ref(), &name));
         Ok(Configuration {
             p4: source.p4(&file, &name)?,
             openflow: openflow.transpose()?,
             control,
             metrics: metrics.transpose()?,
             dashboard: dashboard.transpose()?,
+            snapshot: snapshot.transpose()?,
             process: file.process,
             name,
             switch,
@@ -374,6 +382,11 @@ impl Source<'_> {
         }
         if let Some(section) = &file.dashboard {
             let what = "[dashboard] does not cover a P4 program; remove [dashboard] or [p4]";
+            return Err(self.error(&section.span(), what));
+        }
+        if let Some(section) = &file.snapshot {
+            let what = "[snapshot] keeps rules, and [p4] has a program, whose entries come from its \
+                        controller; remove one of them";
             return Err(self.error(&section.span(), what));
         }
         if let Some(section) = &file.control {

@@ -24,6 +24,7 @@ impl Configuration {
         keys.push(("metrics", "", self.metrics != running.metrics));
         let has_changed = self.dashboard != running.dashboard;
         keys.push(("dashboard", "", has_changed));
+        keys.push(("snapshot", "", self.snapshot != running.snapshot));
         let kept = |config: &Configuration| config.process.keeps_capabilities;
         keys.push(("process", "keep_capabilities", kept(self) != kept(running)));
         let kept = |config: &Configuration| config.process.keeps_system_calls;
@@ -50,6 +51,7 @@ impl Configuration {
         self.control = running.control.clone();
         self.metrics = running.metrics;
         self.dashboard = running.dashboard;
+        self.snapshot.clone_from(&running.snapshot);
         self.process = running.process;
         changed
     }
@@ -60,7 +62,8 @@ pub(crate) fn is_live(section: &str, key: &str) -> bool {
     let default = SwitchConfig::default();
     let fixed = switch_keys(&default, &default);
     match section {
-        "openflow" | "control" | "metrics" | "dashboard" | "p4" | "p4runtime" | "process" => false,
+        "openflow" | "control" | "metrics" | "dashboard" | "snapshot" | "p4" | "p4runtime"
+        | "process" => false,
         "v2p" => key == "map",
         _ => !fixed
             .iter()

@@ -902,6 +902,31 @@ fn metrics_are_read_at_an_address_with_a_port() {
 }
 
 #[test]
+fn snapshots_are_beside_the_configuration() {
+    let parsed = |section: &str| {
+        let text = format!("{PORT}[switch]\nname = \"a/b\"\n[snapshot]\n{section}");
+        parse(&text)
+            .unwrap()
+            .snapshot
+            .expect("the section is there")
+    };
+    let usual = parsed("");
+    assert_eq!(usual.file.path(), Path::new("etc/a_b.snapshot"));
+    assert_eq!(usual.interval, Duration::from_secs(10));
+    let given = parsed("file = \"kept\"\ninterval_ms = 250\n");
+    assert_eq!(given.file.path(), Path::new("etc/kept"));
+    assert_eq!(given.interval, Duration::from_millis(250));
+    assert!(parse(PORT).unwrap().snapshot.is_none());
+    let said = error(&format!("{PORT}[snapshot]\ninterval_ms = 9"));
+    assert!(
+        said.ends_with("interval_ms must be 100 to 86400000, not 9"),
+        "{said}"
+    );
+    let said = error(&format!("{PORT}[snapshot]\n[p4]\n"));
+    assert!(said.ends_with("remove one of them"), "{said}");
+}
+
+#[test]
 fn the_control_socket_is_beside_the_configuration() {
     let socket = |section: &str| {
         let name = "[switch]\nname = \"a/b\"";

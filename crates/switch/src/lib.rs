@@ -34,6 +34,7 @@ mod removal;
 mod replace;
 mod rule_duty;
 mod shares;
+mod snapshot;
 mod stations;
 mod steps;
 mod switch;
@@ -68,9 +69,14 @@ pub use port_settings::{PortDevice, PortIdentity};
 pub use ports::SwitchPort;
 pub use removal::{Removal, RemovalReason};
 pub use replace::replacement;
+pub use snapshot::{
+    Capture, Restored, SNAPSHOT_FORMAT, SavedSwitch, SnapshotContents, SnapshotKeeper,
+    SnapshotSettings, SwitchNames,
+};
 pub use stations::{KnownStation, StationCounters, StationTotals};
 pub use switch::{Interrupter, Switch, SwitchConfig, SwitchError};
 pub use thalweg_datapath::{HandFlow, HandFlows, UpcallEntry, UpcallReport, WatchedUpcalls};
+pub use thalweg_snapshot::{SnapshotError, SnapshotFile};
 pub use totals::{ChangeCounters, PlugCounters, PortTotals, Totals};
 pub use training::TrainingCounters;
 pub use tunnel_options::OptionsFollower;

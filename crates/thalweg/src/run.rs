@@ -26,6 +26,7 @@ mod privileges;
 mod reload;
 mod report;
 mod rules;
+mod snapshot;
 mod system_calls;
 mod v2p;
 
@@ -49,6 +50,7 @@ use self::openflow::OpenFlow;
 use self::ports::Following;
 use self::pressure::Pressure;
 use self::report::{Done, Outcome};
+use self::snapshot::{Earlier, Snapshots};
 use thalweg_command::console::{Console, log};
 use thalweg_command::failure::bad_input;
 use thalweg_command::memory;
@@ -91,6 +93,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     }
     // Rules are read before anything is opened, so a mistake in them has no effects.
     let rules = rules::read(&config)?;
+    let earlier = Earlier::read(&config)?;
     let signals = signals::catch()?;
     let opened = config
         .ports
@@ -99,8 +102,12 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         .collect::<Result<_>>()?;
     privileges::drop_unneeded(&arguments.config, &config)?;
     let signals = signals.watch()?;
-    let change = rules.into_change();
+    let change = match earlier.replaces_rules() {
+        true => Change::default(),
+        false => rules.into_change(),
+    };
     let mut limits = config.switch.clone();
+    limits.holds_packets = earlier.is_there();
     limits.v2p = v2p::part(&config)?;
     let switch = Switch::start_with(limits, opened, &change);
     let refused = |error| not_started(error, &arguments.config, &config, &change);
@@ -109,6 +116,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     release_free_memory();
     signals.interrupt(switch.interrupter());
     let services = Services::start(&config, &mut switch)?;
+    let snapshots = Snapshots::start(earlier, &config, &mut switch)?;
     let running = Running {
         path: arguments.config.clone(),
         config,
@@ -116,6 +124,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         changes: Vec::new(),
         no_controller: 0,
         logging,
+        snapshots,
     };
     let ready = running.ready_text(&switch);
     info!(target: RUN, "{ready}");
@@ -176,6 +185,7 @@ struct Running {
     changes: Vec<Done>,
     no_controller: u64,
     logging: Logging,
+    snapshots: Snapshots,
 }
 
 impl Running {
@@ -208,6 +218,9 @@ impl Running {
                 true => Duration::ZERO,
                 false => PATIENCE,
             };
+            if let Some(rest) = self.snapshots.tend(&self.config, &mut switch) {
+                wait = wait.min(rest);
+            }
             match signals.next() {
                 Some(Signal::End) => {
                     info!(target: RUN, "a signal ends the run");
@@ -227,6 +240,7 @@ impl Running {
                 None => {}
             }
         }
+        self.snapshots.finish(&self.config, &mut switch);
         let openflow = services.openflow.stop(&mut switch);
         let totals = switch.stop();
         services.control.stop();

@@ -17,6 +17,7 @@
 //!    caused.
 
 mod by_hand;
+mod comeback;
 mod commands;
 mod configure;
 mod dashboard;
@@ -41,6 +42,7 @@ use thalweg_switch::{Interrupter, Switch, SwitchConfig};
 use thalweg_unixctl::{ControlCommands, ControlRequest, LoopWaker};
 
 use self::by_hand::FlowByHand;
+use self::comeback::Comeback;
 use self::commands::WorkerSums;
 use self::dashboard::DaemonDashboard;
 use self::metrics::DaemonMetrics;
@@ -101,6 +103,7 @@ pub(crate) struct Daemon {
     dashboard: DaemonDashboard,
     /// Whether the dashboard has more to do at once.
     is_scanning: bool,
+    comeback: Comeback,
     /// Flows that were put by hand, as long as the switch has them.
     by_hand: Vec<FlowByHand>,
     /// What workers had counted when that was cleared.
@@ -230,6 +233,7 @@ impl Daemon {
             metrics: DaemonMetrics::default(),
             dashboard: DaemonDashboard::default(),
             is_scanning: false,
+            comeback: Comeback::new(),
             by_hand: Vec::new(),
             sums_before: WorkerSums::default(),
             complaints: BTreeSet::new(),
@@ -264,6 +268,9 @@ impl Daemon {
         self.bridges.tend_tunnels(self.switch.now());
         self.metrics.serve(&self.bridges, &mut self.switch);
         self.is_scanning = self.dashboard.serve(&self.bridges, &mut self.switch);
+        self.must_follow |= self
+            .comeback
+            .tend(&mut self.switch, &self.bridges, &self.log);
         self.follow_database();
     }
 
@@ -351,6 +358,8 @@ impl Daemon {
 
     /// Ends bridges and the switch.
     fn stop(&mut self) {
+        self.comeback
+            .finish(&mut self.switch, &self.bridges, &self.log);
         self.bridges.end(&mut self.switch);
         self.switch.stop();
     }

@@ -13,10 +13,11 @@ use super::Finding;
 use crate::workspace::Workspace;
 
 const PREFIX: &str = "thalweg-";
-const TABLE: [(&str, &[&str]); 30] = [
+const TABLE: [(&str, &[&str]); 31] = [
     ("packet", &[]),
     ("openflow", &[]),
     ("ovsdb", &[]),
+    ("snapshot", &[]),
     ("classifier", &["packet"]),
     ("io", &["tunnel"]),
     ("v2p", &["packet"]),
@@ -31,7 +32,15 @@ const TABLE: [(&str, &[&str]); 30] = [
     ("controller", &["binding"]),
     (
         "switch",
-        &["datapath", "binding", "io", "openflow", "v2p", "conntrack"],
+        &[
+            "datapath",
+            "binding",
+            "io",
+            "openflow",
+            "v2p",
+            "conntrack",
+            "snapshot",
+        ],
     ),
     ("http", &[]),
     ("dashboard", &["http"]),
