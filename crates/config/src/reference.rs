@@ -468,7 +468,7 @@ fn port_keys(rows: &mut Vec<KeyReference>) {
     );
     xdp_keys(rows);
     let mut key = |key, values: String, default: &str, text| {
-        add(rows, ("[[port]]", key), values, default.into(), text);
+        add(rows, ("[[port]]", key), values, default, text);
     };
     key(
         "read",
@@ -487,7 +487,7 @@ fn port_keys(rows: &mut Vec<KeyReference>) {
 /// The keys of a port of AF_XDP.
 fn xdp_keys(rows: &mut Vec<KeyReference>) {
     let mut key = |key, values: String, default: &str, text| {
-        add(rows, ("[[port]]", key), values, default.into(), text);
+        add(rows, ("[[port]]", key), values, default, text);
     };
     key(
         "xdp_mode",
