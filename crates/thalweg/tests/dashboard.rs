@@ -92,8 +92,17 @@ impl Drop for Daemon {
 
 /// The page at `url` as a browser has it when much of its own time has passed.
 fn page(folder: &Path, url: &str) -> String {
-    let mut browser = Command::new("chromium");
-    browser.args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]);
+    // A browser that hangs fails the test.
+    let mut browser = Command::new("timeout");
+    browser.args([
+        "--kill-after=5",
+        "180",
+        "chromium",
+        "--headless",
+        "--dump-dom",
+    ]);
+    // Containers have no sandbox, and little shared memory.
+    browser.args(["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]);
     browser.args(["--virtual-time-budget=600000", "--window-size=1280,900"]);
     browser.arg(format!(
         "--user-data-dir={}",
