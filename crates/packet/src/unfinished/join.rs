@@ -4,7 +4,7 @@
 //! headers are read, looked up and changed once. This is what the kernel's `tcp_gro_receive` does.
 //!
 //! 1. Cutting what was joined gives the same frames, byte for byte.
-//! 2. Each frame's checksums are verified first, since they are computed anew when it is cut.
+//! 2. Each frame's checksums are verified first, since they are computed again when it is cut.
 
 use super::{
     IPV4_HEADER_BYTES, LEAST_SEGMENT_BYTES, MOST_SEGMENTS, Parts, TCP_FIN_PSH, UNFINISHED_BITS,
