@@ -130,7 +130,7 @@ impl Packet {
         };
         // A packet that is one frame without its checksum, or whose last segment is a short one,
         // does not go on.
-        if each < usize::from(LEAST_SEGMENT_BYTES) || payload_bytes % each != 0 {
+        if each < usize::from(LEAST_SEGMENT_BYTES) || !payload_bytes.is_multiple_of(each) {
             return None;
         }
         let count = payload_bytes / each;
