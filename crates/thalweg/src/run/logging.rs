@@ -58,7 +58,8 @@ pub(super) struct LogArguments {
     /// What is logged: a level, or levels of modules, such as `warn,ports=debug`
     ///
     /// Levels are off, error, warn, info, debug and trace. Modules are caches, control, fabric,
-    /// metrics, openflow, ports, reload, run and snapshot; those of libraries have their crates' names.
+    /// metrics, openflow, ports, reload, run and snapshot; those of libraries have their crates'
+    /// names.
     #[arg(long, value_name = "FILTER", default_value = USUAL)]
     log: String,
     /// Append the log to a file instead of writing it to standard error
