@@ -63,7 +63,11 @@ fn records() -> impl Strategy<Value = Records> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 48,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     /// Invariant 1: the last of several writes is there.
     #[test]
@@ -103,7 +107,11 @@ proptest! {
 
     /// Invariant 2: one changed byte anywhere is an error, or changes nothing that is read.
     #[test]
-    fn a_changed_byte_is_found(records in records(), at in any::<prop::sample::Index>(), bits in 1..=255_u8) {
+    fn a_changed_byte_is_found(
+        records in records(),
+        at in any::<prop::sample::Index>(),
+        bits in 1..=255_u8,
+    ) {
         let (_folder, file) = new_file();
         write(&file, &records);
         let mut bytes = fs::read(file.path()).expect("it is there");

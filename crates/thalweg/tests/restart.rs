@@ -218,6 +218,9 @@ fn edited_rules_come_before_saved_ones() {
     drop(program.end(Signal::TERM));
 }
 
+/// What becomes of a file.
+type Damage<'a> = &'a dyn Fn(&mut Vec<u8>);
+
 /// A file that cannot be used is kept under another name, and the switch starts by its files.
 #[test]
 fn a_damaged_snapshot_stops_nothing() {
@@ -226,7 +229,7 @@ fn a_damaged_snapshot_stops_nothing() {
     drop(scene.start().end(Signal::TERM));
     let path = scene.path("br0.snapshot");
     let whole = std::fs::read(&path).expect("it was written");
-    let damages: [&dyn Fn(&mut Vec<u8>); 3] = [
+    let damages: [Damage<'_>; 3] = [
         &|bytes| bytes.truncate(bytes.len() / 2),
         &|bytes| bytes[30] ^= 1,
         &|bytes| *bytes = b"of something else".to_vec(),

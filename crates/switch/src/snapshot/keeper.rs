@@ -203,7 +203,7 @@ impl SnapshotKeeper {
 
 impl Drop for SnapshotKeeper {
     fn drop(&mut self) {
-        // The thread must not wait for room for an outcome that nobody takes.
+        // The thread must not wait for room for an outcome that has no reader.
         if self.is_writing {
             let _ = self.outcomes.recv();
         }

@@ -8,7 +8,7 @@ use thalweg_openflow::message::nicira::TlvMap;
 use thalweg_packet::Instant;
 use thalweg_pipeline::text::Parser;
 use thalweg_pipeline::{
-    BridgeId, Change, Delta, Flow, Group, GroupCounters, MeterCounts, Operation, RuleId, Station,
+    BridgeId, Change, Delta, Group, GroupCounters, MeterCounts, Operation, RuleId, Station,
 };
 
 use super::SnapshotContents;
@@ -84,6 +84,12 @@ impl std::fmt::Display for Restored {
     }
 }
 
+/// Rules to be added, each with its record.
+struct Rules {
+    records: Vec<RuleRecord>,
+    change: Change,
+}
+
 impl Switch {
     /// Adds what was saved, and moves the clock to where the former switch's is now.
     ///
@@ -91,8 +97,11 @@ impl Switch {
     /// number replaces them. Bridges and ports of `names` are there already; packets should be
     /// held meanwhile ([`Switch::hold_packets`]).
     pub fn restore(&mut self, mut saved: SavedSwitch, names: &SwitchNames) -> Restored {
-        let mut restored = Restored::default();
-        restored.away = Duration::from_millis(unix_ms().saturating_sub(saved.about.taken_at_ms));
+        let away_ms = unix_ms().saturating_sub(saved.about.taken_at_ms);
+        let mut restored = Restored {
+            away: Duration::from_millis(away_ms),
+            ..Restored::default()
+        };
         let then = Instant::from_nanos(saved.about.clock_ns);
         self.shared.clock.skip_to(then + restored.away);
         let is_among = self.pipeline().has_bridges();
@@ -259,16 +268,24 @@ impl Switch {
     ) -> HashMap<u64, u64> {
         records.sort_unstable_by_key(|record| record.number);
         let mut parser = Parser::new();
-        let mut rules = Vec::new();
+        let mut rules = Rules {
+            records: Vec::with_capacity(records.len()),
+            change: Change {
+                operations: Vec::with_capacity(records.len()),
+            },
+        };
         for record in records {
             match places.rule(&record, &mut parser) {
-                Ok(flow) => rules.push((record, flow)),
+                Ok(flow) => {
+                    rules.records.push(record);
+                    rules.change.operations.push(Operation::Add(flow));
+                }
                 Err(misfit) => restored.misfit(misfit, &record.text),
             }
         }
         drop(parser);
-        let mut ids = Vec::new();
-        self.add_rules(&mut rules, &mut ids, restored);
+        let mut ids = Vec::with_capacity(rules.records.len());
+        self.add_rules(rules, &mut ids, restored);
         // Invariant 3 of `snapshot`: timeouts are counted from what the past says.
         self.settle();
         let shared = self.shared.clone();
@@ -293,39 +310,37 @@ impl Switch {
     /// alone is left out.
     fn add_rules(
         &mut self,
-        rules: &mut Vec<(RuleRecord, Flow)>,
+        mut rules: Rules,
         ids: &mut Vec<(RuleId, RuleRecord)>,
         restored: &mut Restored,
     ) {
-        let flows = rules.iter().map(|(_, flow)| flow.clone());
-        match self.apply(&Change::adding(flows)) {
+        match self.apply(&rules.change) {
             Ok(delta) => self.note_rules(rules, &delta, ids),
-            Err(error) if rules.len() <= 1 => {
-                for (record, _) in rules.drain(..) {
+            Err(error) if rules.records.len() <= 1 => {
+                for record in rules.records {
                     restored.explain("refused", &record.text, &error.to_string());
                 }
             }
             Err(_) => {
-                let mut later = rules.split_off(rules.len() / 2);
+                let half = rules.records.len() / 2;
+                let later = Rules {
+                    records: rules.records.split_off(half),
+                    change: Change {
+                        operations: rules.change.operations.split_off(half),
+                    },
+                };
                 self.add_rules(rules, ids, restored);
-                self.add_rules(&mut later, ids, restored);
+                self.add_rules(later, ids, restored);
             }
         }
     }
 
     /// Finds the rules that a change has added: in their order, as all of them are new.
-    fn note_rules(
-        &self,
-        rules: &mut Vec<(RuleRecord, Flow)>,
-        delta: &Delta,
-        ids: &mut Vec<(RuleId, RuleRecord)>,
-    ) {
+    fn note_rules(&self, rules: Rules, delta: &Delta, ids: &mut Vec<(RuleId, RuleRecord)>) {
         let pipeline = self.shared.pipeline.read();
-        let inserted = delta.inserted.iter();
-        for ((record, flow), id) in rules.drain(..).zip(inserted) {
+        for (record, id) in rules.records.into_iter().zip(&delta.inserted) {
             let is_it = pipeline.rule(*id).is_some_and(|rule| {
-                (rule.table, rule.cookie, rule.precedence.priority())
-                    == (flow.table, flow.cookie, flow.priority)
+                (rule.cookie, rule.precedence.priority()) == (record.cookie, record.priority)
             });
             if is_it {
                 ids.push((*id, record));
