@@ -9,7 +9,6 @@
 #[path = "../../io/tests/namespace/mod.rs"]
 #[allow(dead_code)]
 mod namespace;
-#[allow(dead_code)]
 mod program;
 
 use std::io::{Read, Write};
