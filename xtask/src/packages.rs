@@ -17,7 +17,7 @@ struct Client {
     package: &'static str,
 }
 
-const CLIENTS: [Client; 12] = [
+const CLIENTS: [Client; 13] = [
     Client {
         program: "ovs-ofctl",
         package: "openvswitch-switch",
@@ -61,6 +61,10 @@ const CLIENTS: [Client; 12] = [
     Client {
         program: "nc",
         package: "netcat-openbsd",
+    },
+    Client {
+        program: "chromium",
+        package: "chromium",
     },
     Client {
         program: "iperf3",

@@ -14,6 +14,7 @@ mod openflow;
 mod picture;
 mod ports;
 mod private_switch;
+mod restart;
 mod spread;
 mod tunnel;
 mod update;
@@ -46,6 +47,8 @@ pub enum Command {
     /// The time and memory that ports take in a switch that follows a database, with Open vSwitch
     /// beside it
     Ports(ports::Arguments),
+    /// The time until a switch that was killed forwards again as before
+    Restart(restart::Arguments),
     /// The cost of putting a packet into a tunnel, and of taking it out
     Tunnel(tunnel::Arguments),
     /// The time from a change of one rule to the last old answer, by maintainer and cache size
@@ -66,6 +69,7 @@ pub fn execute(command: &Command, console: &Console) -> Result<()> {
         Command::Load(arguments) => load::execute(arguments, console),
         Command::Openflow(arguments) => openflow::execute(arguments, console),
         Command::Ports(arguments) => ports::execute(arguments, console),
+        Command::Restart(arguments) => restart::execute(arguments, console),
         Command::Tunnel(arguments) => tunnel::execute(arguments, console),
         Command::Update(arguments) => update::execute(arguments, console),
     }

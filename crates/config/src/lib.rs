@@ -17,6 +17,7 @@
 
 mod conntrack;
 mod control;
+mod dashboard;
 mod error;
 mod map;
 mod metrics;
@@ -26,6 +27,7 @@ mod plan;
 mod process;
 mod reference;
 mod reload;
+mod snapshot;
 mod v2p;
 mod value;
 
@@ -45,11 +47,13 @@ use thalweg_datapath::{
 use thalweg_io::{PortConfig, PortKind, ReceiveMethod, XdpSettings};
 use thalweg_packet::PortId;
 use thalweg_pipeline::{ClassifierKind, UnknownClassifier};
-use thalweg_switch::SwitchConfig;
+use thalweg_switch::{SnapshotSettings, SwitchConfig};
 use toml::Spanned;
 
 use crate::conntrack::ConntrackSection;
 use crate::control::ControlSection;
+use crate::dashboard::DashboardSection;
+pub use crate::dashboard::DashboardSettings;
 pub use crate::error::ConfigError;
 pub use crate::map::{parse_map, read_map};
 use crate::metrics::MetricsSection;
@@ -64,6 +68,7 @@ pub use crate::plan::{
 };
 pub use crate::process::ProcessSettings;
 pub use crate::reference::{KeyReference, configuration_page, key_references};
+use crate::snapshot::SnapshotSection;
 use crate::v2p::V2pSection;
 pub use crate::v2p::V2pSettings;
 use crate::value::{Number, Paths, Ports};
@@ -95,6 +100,10 @@ pub struct Configuration {
     pub control: Option<PathBuf>,
     /// Where Prometheus reads metrics, if it does.
     pub metrics: Option<SocketAddr>,
+    /// Where a browser looks at the switch, if it does.
+    pub dashboard: Option<DashboardSettings>,
+    /// Where the switch keeps what it knows for its next start, if it does.
+    pub snapshot: Option<SnapshotSettings>,
     /// What the process may do while it runs.
     pub process: ProcessSettings,
     /// Whether the run ends when all captures have been read.
@@ -118,10 +127,10 @@ struct Sections {
     openflow: Option<Spanned<OpenFlowSection>>,
     control: Option<Spanned<ControlSection>>,
     metrics: Option<Spanned<MetricsSection>>,
+    dashboard: Option<Spanned<DashboardSection>>,
+    snapshot: Option<Spanned<SnapshotSection>>,
     #[serde(default)]
     process: ProcessSettings,
-    // Recognised only to be refused by name.
-    dashboard: Option<Spanned<toml::Value>>,
     v2p: Option<V2pSection>,
     p4: Option<Spanned<P4Section>>,
     p4runtime: Option<Spanned<P4RuntimeSection>>,
@@ -288,11 +297,17 @@ impl Configuration {
         let control = control.map(|section| source.control(section.get_ref(), &name));
         let metrics = file.metrics.as_ref();
         let metrics = metrics.map(|section| source.metrics(section.get_ref()));
+        let dashboard = file.dashboard.as_ref();
+        let dashboard = dashboard.map(|section| source.dashboard(section.get_ref()));
+        let snapshot = file.snapshot.as_ref();
+        let snapshot = snapshot.map(|section| source.snapshot(section.get_ref(), &name));
         Ok(Configuration {
             p4: source.p4(&file, &name)?,
             openflow: openflow.transpose()?,
             control,
             metrics: metrics.transpose()?,
+            dashboard: dashboard.transpose()?,
+            snapshot: snapshot.transpose()?,
             process: file.process,
             name,
             switch,
@@ -358,15 +373,20 @@ impl Source<'_> {
     }
 
     fn refuse_sections(&self, file: &Sections) -> Result<()> {
-        if let Some(section) = &file.dashboard {
-            let what = "[dashboard] is not supported yet; remove the section";
-            return Err(self.error(&section.span(), what));
-        }
         if file.p4.is_none() {
             return Ok(());
         }
         if let Some(section) = &file.metrics {
             let what = "[metrics] does not cover a P4 program; remove [metrics] or [p4]";
+            return Err(self.error(&section.span(), what));
+        }
+        if let Some(section) = &file.dashboard {
+            let what = "[dashboard] does not cover a P4 program; remove [dashboard] or [p4]";
+            return Err(self.error(&section.span(), what));
+        }
+        if let Some(section) = &file.snapshot {
+            let what = "[snapshot] keeps rules, and [p4] has a program, whose entries come from its \
+                        controller; remove one of them";
             return Err(self.error(&section.span(), what));
         }
         if let Some(section) = &file.control {

@@ -18,7 +18,8 @@ use thalweg_v2p::LEARNING_PROBABILITY;
 use crate::reload::is_live;
 use crate::{
     BUSY_POLL_US, BYTES, COUNT, ENTRIES, FLOWS, MTU_BYTES, PACKET_BYTES, PACKETS, PORT_NUMBERS,
-    POSITIVE, RULES, WORKERS, XDP_QUEUES, conntrack, metrics, openflow, p4, v2p,
+    POSITIVE, RULES, WORKERS, XDP_QUEUES, conntrack, dashboard, metrics, openflow, p4, snapshot,
+    v2p,
 };
 
 /// A key of a configuration.
@@ -39,7 +40,7 @@ pub struct KeyReference {
 }
 
 /// The headings, each with a sentence on its section.
-const SECTIONS: [(&str, &str); 15] = [
+const SECTIONS: [(&str, &str); 17] = [
     ("[switch]", "The switch and its rules."),
     ("[cache.microflow]", "The exact-match cache of each worker."),
     ("[cache.megaflow]", "The wildcard cache of each worker."),
@@ -78,6 +79,15 @@ const SECTIONS: [(&str, &str); 15] = [
         "Where Prometheus reads what the switch counts ([metrics](metrics.md)).",
     ),
     (
+        "[dashboard]",
+        "Where a browser looks at the switch ([operating](operating.md#dashboard)).",
+    ),
+    (
+        "[snapshot]",
+        "Where the switch keeps what it knows for its next start \
+         ([operating](operating.md#come-back-after-a-restart)).",
+    ),
+    (
         "[process]",
         "What the process may do while it runs ([operating](operating.md#privileges)).",
     ),
@@ -113,6 +123,23 @@ pub fn key_references() -> Vec<KeyReference> {
         "an address and a port, such as `[::1]:9200`",
         metrics::LISTEN,
         "Where metrics are read by HTTP, without encryption, at `/metrics`.",
+    );
+    snapshot_keys(&mut rows);
+    add(
+        &mut rows,
+        ("[dashboard]", "listen"),
+        "an address and a port, such as `[::1]:8080`",
+        dashboard::LISTEN,
+        "Where the dashboard is, by HTTP, without encryption or a password; a loopback address \
+         unless `allow_remote` is set.",
+    );
+    add(
+        &mut rows,
+        ("[dashboard]", "allow_remote"),
+        "`true`, `false`",
+        "false",
+        "Let `listen` be an address that other machines reach, and so read all that the dashboard \
+         shows.",
     );
     add(
         &mut rows,
@@ -316,6 +343,23 @@ fn cache_keys(rows: &mut Vec<KeyReference>) {
         names(MegaflowClassifier::ALL.map(MegaflowClassifier::name)),
         megaflow.classifier.name().into(),
         "How an entry is found.",
+    );
+}
+
+fn snapshot_keys(rows: &mut Vec<KeyReference>) {
+    add(
+        rows,
+        ("[snapshot]", "file"),
+        "a path",
+        "NAME.snapshot",
+        "The file; each switch needs one of its own.",
+    );
+    add(
+        rows,
+        ("[snapshot]", "interval_ms"),
+        range(snapshot::INTERVALS_MS),
+        snapshot::INTERVAL_MS,
+        "Time from the end of one snapshot to the beginning of the next.",
     );
 }
 

@@ -22,6 +22,9 @@ impl Configuration {
         keys.push(("openflow", "", self.openflow != running.openflow));
         keys.push(("control", "", self.control != running.control));
         keys.push(("metrics", "", self.metrics != running.metrics));
+        let has_changed = self.dashboard != running.dashboard;
+        keys.push(("dashboard", "", has_changed));
+        keys.push(("snapshot", "", self.snapshot != running.snapshot));
         let kept = |config: &Configuration| config.process.keeps_capabilities;
         keys.push(("process", "keep_capabilities", kept(self) != kept(running)));
         let kept = |config: &Configuration| config.process.keeps_system_calls;
@@ -47,6 +50,8 @@ impl Configuration {
         self.openflow = running.openflow.clone();
         self.control = running.control.clone();
         self.metrics = running.metrics;
+        self.dashboard = running.dashboard;
+        self.snapshot.clone_from(&running.snapshot);
         self.process = running.process;
         changed
     }
@@ -57,7 +62,8 @@ pub(crate) fn is_live(section: &str, key: &str) -> bool {
     let default = SwitchConfig::default();
     let fixed = switch_keys(&default, &default);
     match section {
-        "openflow" | "control" | "metrics" | "p4" | "p4runtime" | "process" => false,
+        "openflow" | "control" | "metrics" | "dashboard" | "snapshot" | "p4" | "p4runtime"
+        | "process" => false,
         "v2p" => key == "map",
         _ => !fixed
             .iter()

@@ -695,12 +695,6 @@ fn a_file_that_is_no_text_is_told_so() {
 
 #[test]
 fn what_is_not_there_yet_is_refused_by_name() {
-    let said = error(&format!("{PORT}[dashboard]\nlisten = \"x\""));
-    let expected = "[dashboard] is not supported yet; remove the section";
-    assert!(
-        said.starts_with("br0.toml:3:") && said.ends_with(expected),
-        "{said}"
-    );
     for (key, advice) in [
         (
             "switch.classifier = \"magic\"",
@@ -908,6 +902,31 @@ fn metrics_are_read_at_an_address_with_a_port() {
 }
 
 #[test]
+fn snapshots_are_beside_the_configuration() {
+    let parsed = |section: &str| {
+        let text = format!("{PORT}[switch]\nname = \"a/b\"\n[snapshot]\n{section}");
+        parse(&text)
+            .unwrap()
+            .snapshot
+            .expect("the section is there")
+    };
+    let usual = parsed("");
+    assert_eq!(usual.file.path(), Path::new("etc/a_b.snapshot"));
+    assert_eq!(usual.interval, Duration::from_secs(10));
+    let given = parsed("file = \"kept\"\ninterval_ms = 250\n");
+    assert_eq!(given.file.path(), Path::new("etc/kept"));
+    assert_eq!(given.interval, Duration::from_millis(250));
+    assert!(parse(PORT).unwrap().snapshot.is_none());
+    let said = error(&format!("{PORT}[snapshot]\ninterval_ms = 9"));
+    assert!(
+        said.ends_with("interval_ms must be 100 to 86400000, not 9"),
+        "{said}"
+    );
+    let said = error(&format!("{PORT}[snapshot]\n[p4]\n"));
+    assert!(said.ends_with("remove one of them"), "{said}");
+}
+
+#[test]
 fn the_control_socket_is_beside_the_configuration() {
     let socket = |section: &str| {
         let name = "[switch]\nname = \"a/b\"";
@@ -939,4 +958,39 @@ fn rights_are_kept_only_if_that_is_asked_for() {
     assert_eq!(keeps("[process]\nkeep_system_calls = true"), (false, true));
     let said = error(&format!("{PORT}[process]\nkeeps = true\n"));
     assert!(said.contains("unknown field `keeps`"), "{said}");
+}
+
+#[test]
+fn the_dashboard_listens_on_loopback_unless_others_are_allowed() {
+    let settings = |text: &str| {
+        let parsed = parse(&format!("{PORT}{text}"));
+        parsed.expect("it is right").dashboard
+    };
+    assert_eq!(settings(""), None);
+    let known = settings("[dashboard]").expect("it is there");
+    assert_eq!(known.listen.to_string(), "127.0.0.1:8080");
+    assert!(!known.allows_remote);
+    let known = settings("[dashboard]\nlisten = \"[::1]:0\"").expect("it is there");
+    assert_eq!(known.listen.to_string(), "[::1]:0");
+    let remote = "[dashboard]\nlisten = \"192.0.2.1:80\"\n";
+    let said = error(&format!("{PORT}{remote}"));
+    assert!(
+        said.starts_with("br0.toml:4:10: 192.0.2.1:80 is not a loopback address")
+            && said.ends_with("or set allow_remote = true"),
+        "{said}"
+    );
+    let known = settings(&format!("{remote}allow_remote = true")).expect("it is there");
+    assert!(known.allows_remote);
+    for (text, part) in [
+        ("listen = \"x\"", "`x` is not an address with a port"),
+        ("port = 1", "port"),
+    ] {
+        let said = error(&format!("{PORT}[dashboard]\n{text}"));
+        assert!(said.contains(part), "{said}");
+    }
+    let said = error(&format!("{PORT}[dashboard]\n[p4]\nprogram = \"p\"\n"));
+    assert!(
+        said.contains("[dashboard] does not cover a P4 program"),
+        "{said}"
+    );
 }

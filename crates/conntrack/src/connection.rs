@@ -4,6 +4,7 @@
 //!    answers before they are translated back. Without a translation each is the other reversed.
 //! 2. A packet of direction `d` leaves with the tuple `tuples[!d].reversed()`.
 
+use serde::{Deserialize, Serialize};
 use thalweg_packet::Instant;
 
 use crate::alg::SequenceShift;
@@ -13,7 +14,7 @@ use crate::timeout::{Policies, Timeout};
 use crate::{Alg, CtState, TrackRequest, Tuple};
 
 /// One connection.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Connection {
     pub(crate) tuples: [Tuple; 2],
     /// The original tuple of the connection that announced this one.
@@ -25,6 +26,7 @@ pub(crate) struct Connection {
     /// The bucket of a group that led the packet to be committed; 0 for none.
     pub(crate) bucket: u64,
     /// The connection is over from this time on.
+    #[serde(with = "crate::tracker::saved_instant")]
     pub(crate) deadline: Instant,
     pub(crate) mark: u32,
     /// The number of the policy of time-outs.
@@ -40,7 +42,7 @@ pub(crate) struct Connection {
 }
 
 /// The state of a connection's protocol.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Progress {
     Tcp(Peers),
     Icmp { has_reply: bool },

@@ -4,6 +4,8 @@
 //! Open vSwitch's tools do. The names and the order of states and bits are those of its
 //! `lib/ct-dpif.h`.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Alg, Tuple};
 
 /// A connection as a dump shows it.
@@ -66,7 +68,7 @@ pub struct TcpPeer {
 /// The state of one TCP peer, in the order of `enum ct_dpif_tcp_state`.
 ///
 /// The order matters: a short dump prints the greater of the two peers' states.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum TcpState {
     /// No packet was seen, or the connection was reset.
@@ -141,7 +143,7 @@ impl TcpState {
 }
 
 /// The state of a connection of UDP or another protocol without one of its own.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum OtherState {
     /// One packet was seen.
     First,

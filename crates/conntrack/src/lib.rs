@@ -51,6 +51,6 @@ pub use request::{
 };
 pub use state::CtState;
 pub use timeout::{Timeout, TimeoutPolicy};
-pub use tracker::{Config, Cursor, FlushFilter, Tracker};
+pub use tracker::{Config, Cursor, FlushFilter, NotResumed, SavedConnection, Tracker};
 pub use tuple::{Endpoint, Tuple, protocol};
 pub use zones::ZoneLimit;

@@ -2,6 +2,8 @@
 
 use std::net::Ipv6Addr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{CtState, Tuple};
 
 /// What a `ct()` asks of the tracker.
@@ -41,7 +43,7 @@ pub struct Bits<T> {
 }
 
 /// A protocol whose payload announces further connections.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum Alg {
     /// FTP (RFC 959, RFC 2428).
     Ftp,

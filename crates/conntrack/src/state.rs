@@ -2,10 +2,12 @@
 
 use std::ops::{BitOr, BitOrAssign};
 
+use serde::{Deserialize, Serialize};
+
 /// The state of a packet's connection: the bits of `ct_state`.
 ///
 /// The values are Open vSwitch's (`CS_*` of `lib/packets.h`), which rules and tools spell.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct CtState(pub u8);
 
 impl CtState {

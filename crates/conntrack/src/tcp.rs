@@ -26,6 +26,8 @@
 //! 16 bits lose the carry when a scale is taken back. A peer's first segment that is judged
 //! invalid leaves the peer as it was (2); there it has been introduced already.
 
+use serde::{Deserialize, Serialize};
+
 use crate::entry::{TcpPeer, TcpPeerFlags, TcpState};
 use crate::timeout::Timeout;
 
@@ -59,7 +61,7 @@ pub(crate) struct Segment {
 }
 
 /// A peer's window scale, as far as it is known.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 enum Scale {
     /// The peer announced none, or has not spoken.
     #[default]
@@ -71,7 +73,7 @@ enum Scale {
 }
 
 /// One peer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Peer {
     low: u32,
     high: u32,
@@ -81,7 +83,7 @@ struct Peer {
 }
 
 /// Both peers: the one that sent the first segment, and the other.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Peers([Peer; 2]);
 
 /// What a segment means for its connection.
@@ -134,6 +136,13 @@ impl Segment {
             Some(shift) => Scale::Shift(shift.min(MAX_SCALE)),
             None => Scale::None,
         }
+    }
+}
+
+impl Peers {
+    /// Whether the shifts of windows are such as peers may announce.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.0.iter().all(|peer| peer.scale.shift() <= MAX_SCALE)
     }
 }
 

@@ -61,8 +61,12 @@ mod ahead;
 mod announce;
 mod commit;
 mod manage;
+mod saved;
+
+pub(crate) use saved::saved_instant;
 
 pub use manage::{Cursor, FlushFilter};
+pub use saved::{NotResumed, SavedConnection};
 
 /// The bits that say which ends were translated.
 const TRANSLATED: CtState = CtState(CtState::SOURCE_NAT.0 | CtState::DESTINATION_NAT.0);

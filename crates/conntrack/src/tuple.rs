@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use serde::{Deserialize, Serialize};
+
 /// The IP protocols that the tracker knows.
 pub mod protocol {
     /// ICMP (RFC 792).
@@ -19,7 +21,7 @@ pub mod protocol {
 /// An address and a port.
 ///
 /// An IPv4 address is kept as its IPv4-mapped IPv6 address, so that all have one size.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Endpoint {
     /// The address; IPv4 as `::ffff:a.b.c.d`.
     pub address: Ipv6Addr,
@@ -31,7 +33,7 @@ pub struct Endpoint {
 ///
 /// An echo of ICMP has its identifier in both ports, and its type and code in `icmp`: the type
 /// of the direction, so that a reply's tuple has the type of the reply.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Tuple {
     /// Where packets come from.
     pub source: Endpoint,

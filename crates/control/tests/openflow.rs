@@ -24,7 +24,7 @@ use thalweg_control::openflow::{
 };
 use thalweg_openflow::message::continuation::PacketContinuation;
 use thalweg_openflow::message::flow::{FlowStats, FlowStatsRequest};
-use thalweg_openflow::message::nicira::{CtFlush, TlvTable};
+use thalweg_openflow::message::nicira::{CtFlush, TlvMap, TlvTable};
 use thalweg_openflow::message::packet::PacketIn;
 use thalweg_openflow::message::port::PortDesc;
 use thalweg_openflow::message::switch::{Description, Features, SwitchConfig};
@@ -92,6 +92,10 @@ impl Target for Empty {
 
     fn flush_connections(&mut self, _asked: &CtFlush) -> Result<(), Refusal> {
         Ok(())
+    }
+
+    fn mapped_options(&mut self) -> Vec<TlvMap> {
+        Vec::new()
     }
 
     fn map_options(&mut self, _options: &TlvTable) {}

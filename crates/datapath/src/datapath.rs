@@ -491,7 +491,8 @@ impl<const W: usize> Core<W> {
         views
     }
 
-    fn view(&self, id: EntryId) -> EntryView {
+    /// An entry, as reports have it.
+    pub(crate) fn view(&self, id: EntryId) -> EntryView {
         let entry = self.entries.get(id);
         let ingress = self.layout.ingress_words();
         let effects = entry.program.effects();

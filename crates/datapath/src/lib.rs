@@ -39,6 +39,7 @@ mod microflow;
 mod outcome;
 mod record;
 mod scratch;
+mod slice;
 mod statistics;
 mod sync;
 mod thrift;
@@ -63,6 +64,7 @@ pub use maintain::{
 pub use maintainer_kind::{MaintainerKind, UnknownMaintainer};
 pub use megaflow::{CacheChoice, CacheIndex};
 pub use outcome::{Outcome, Work};
+pub use slice::EntrySlice;
 pub use statistics::{CacheCounters, EvictReason, LookupCounters, RefuseReason, Statistics};
 pub use thalweg_classifier::LearnedStatistics;
 pub use thalweg_classifier::{BuiltIndex, IndexJob, Tending};

@@ -34,7 +34,7 @@
 //! | [`UnderlayPort`] | a port wrapper that also carries outer packets of native tunnels |
 //! | [`FaultPort`] | a port wrapper that loses, repeats, damages, cuts and swaps packets |
 //! | [`BlockPort`] | a port wrapper that can be told to receive or send nothing |
-//! | [`PolicePort`] | a port wrapper that receives only so many bits and packets a second |
+//! | [`PolicePort`] | a port wrapper that limits the bits and packets it receives a second |
 //! | [`TracePort`] | a port wrapper that writes all packets to captures |
 //!
 //! A port never comes back once its interface was deleted ([`PortStatus::Gone`]).

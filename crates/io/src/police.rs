@@ -1,4 +1,4 @@
-//! A port wrapper that receives only so many bits and packets a second.
+//! A port wrapper that limits the bits and packets that it receives a second.
 //!
 //! Each rate is a bucket of tokens, which holds the burst and is full at first. A packet that finds
 //! too few tokens in one of the two buckets is dropped, and takes none. A packet that stands for

@@ -266,6 +266,15 @@ impl Meters {
         })
     }
 
+    /// Lets the meter of a place go on from counts that one like it had.
+    pub fn resume(&self, place: MeterPlace, counts: &MeterCounts) {
+        if let Some(mut guard) = self.lock(place)
+            && let Some(buckets) = guard.as_mut()
+        {
+            buckets.resume(counts);
+        }
+    }
+
     /// What the meter of a place has counted.
     pub fn counts(&self, place: MeterPlace) -> MeterCounts {
         let guard = self.lock(place);

@@ -191,6 +191,23 @@ impl Aging {
         Some(moves)
     }
 
+    /// Takes in a station that a former switch had; `None` if there is no room. One that is
+    /// known stays where it is.
+    pub(crate) fn resume(
+        &mut self,
+        station: Station,
+        port: PortId,
+        (seen_at, is_fixed): (Instant, bool),
+    ) -> Option<Vec<MacMove>> {
+        if self.seen.contains_key(&station) {
+            return Some(Vec::new());
+        }
+        let mut moves = self.make_room(station.bridge)?;
+        self.enter(station, port, seen_at, is_fixed);
+        moves.push(moved(station, Some(port)));
+        Some(moves)
+    }
+
     /// Forgets a station that was fixed; `None` if there is none.
     pub(crate) fn release(&mut self, station: Station) -> Option<MacMove> {
         self.seen.get(&station).filter(|known| known.is_fixed)?;

@@ -4,6 +4,9 @@
 //! (`time/stop` and `time/warp` of Open vSwitch). Then timeouts, ageing and statistics follow
 //! the hand; threads still wait in real time.
 //!
+//! A switch that goes on from where a former one was moves its clock ahead once, so that the
+//! instants that the former one noted mean the same ([`crate::Switch::restore`]).
+//!
 //! 1. Once [`Clock::stop`] has returned, every thread sees the same time until it is moved.
 
 use std::sync::Arc;
@@ -27,6 +30,8 @@ struct Hand {
     is_stopped: AtomicBool,
     /// The time that a stopped clock shows, in nanoseconds.
     shown_ns: AtomicU64,
+    /// What the clock was moved ahead by, in nanoseconds.
+    ahead_ns: AtomicU64,
 }
 
 impl Clock {
@@ -53,7 +58,16 @@ impl Clock {
 
     /// The time since the start, whatever a hand did.
     pub(crate) fn real_now(&self) -> Instant {
-        Instant::ZERO + self.start.elapsed()
+        let ahead = Duration::from_nanos(self.hand.ahead_ns.load(Ordering::Acquire));
+        Instant::ZERO + self.start.elapsed() + ahead
+    }
+
+    /// Moves the clock ahead to a time, whether it runs or not; it never goes back.
+    pub(crate) fn skip_to(&self, later: Instant) {
+        let by = (later - self.now()).as_nanos();
+        let by = u64::try_from(by).unwrap_or(u64::MAX);
+        self.hand.ahead_ns.fetch_add(by, Ordering::AcqRel);
+        self.advance(Duration::from_nanos(by));
     }
 
     /// Stops the clock: from now on it only moves by [`Clock::advance`].
@@ -96,5 +110,19 @@ mod tests {
         assert_eq!(clock.now(), stopped + Duration::from_secs(60));
         clock.stop();
         assert_eq!(clock.now(), stopped + Duration::from_secs(60));
+    }
+
+    #[test]
+    fn a_clock_skips_ahead_and_never_back() {
+        let clock = Clock::start();
+        let later = clock.now() + Duration::from_secs(3_600);
+        clock.skip_to(later);
+        assert!(clock.now() >= later && clock.real_now() >= later);
+        clock.stop();
+        let stopped = clock.now();
+        clock.skip_to(later);
+        assert_eq!(clock.now(), stopped);
+        clock.skip_to(stopped + Duration::from_secs(5));
+        assert_eq!(clock.now(), stopped + Duration::from_secs(5));
     }
 }

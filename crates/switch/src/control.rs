@@ -350,7 +350,10 @@ impl Switch {
         drop(pipeline);
         let now = self.now();
         let pinned = self.desks.oldest_pinned(now);
-        let oldest = pinned.map_or(delta.version, |pinned| pinned.min(delta.version));
+        let kept = self.kept_version.upgrade();
+        let kept = kept.and_then(|kept| kept.at(shared.clock.real_now()));
+        let pinned = pinned.into_iter().chain(kept);
+        let oldest = pinned.fold(delta.version, Ord::min);
         steps::reclaim(&shared.pipeline, oldest);
     }
 

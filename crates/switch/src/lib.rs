@@ -19,6 +19,7 @@ mod exchange;
 mod idle;
 mod learning;
 mod long_work;
+mod megaflow_slice;
 mod megaflows;
 mod message;
 mod openflow;
@@ -33,6 +34,7 @@ mod removal;
 mod replace;
 mod rule_duty;
 mod shares;
+mod snapshot;
 mod stations;
 mod steps;
 mod switch;
@@ -54,6 +56,7 @@ pub use control::EXPIRED_AT_ONCE;
 pub use engine::{Config, Engine, EngineError, Step, Update};
 pub use learning::LearningCounters;
 pub use long_work::{LongWork, LongWorkStatistics};
+pub use megaflow_slice::{EntryPlace, MegaflowSlice, SlicedEntry};
 pub use megaflows::{MegaflowReport, Megaflows, megaflow_identifier};
 pub use message::PacketIn;
 pub use openflow::{
@@ -66,9 +69,14 @@ pub use port_settings::{PortDevice, PortIdentity};
 pub use ports::SwitchPort;
 pub use removal::{Removal, RemovalReason};
 pub use replace::replacement;
+pub use snapshot::{
+    Capture, Restored, SNAPSHOT_FORMAT, SavedSwitch, SnapshotContents, SnapshotKeeper,
+    SnapshotSettings, SwitchNames,
+};
 pub use stations::{KnownStation, StationCounters, StationTotals};
 pub use switch::{Interrupter, Switch, SwitchConfig, SwitchError};
 pub use thalweg_datapath::{HandFlow, HandFlows, UpcallEntry, UpcallReport, WatchedUpcalls};
+pub use thalweg_snapshot::{SnapshotError, SnapshotFile};
 pub use totals::{ChangeCounters, PlugCounters, PortTotals, Totals};
 pub use training::TrainingCounters;
 pub use tunnel_options::OptionsFollower;

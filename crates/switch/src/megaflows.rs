@@ -47,7 +47,7 @@ pub struct MegaflowReport {
 }
 
 impl MegaflowReport {
-    fn of(view: EntryView) -> MegaflowReport {
+    pub(crate) fn of(view: EntryView) -> MegaflowReport {
         let counters = Counters {
             packets: view.lifetime.packets.saturating_sub(view.first.packets),
             bytes: view.lifetime.bytes.saturating_sub(view.first.bytes),

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_datapath::{
-    BuiltIndex, CacheChoice, CacheOwner, EntryView, Findings, HandFlows, IndexJob, Ledger,
-    Requests, Statistics, UpcallReport, Walks, WatchedUpcalls, Work,
+    BuiltIndex, CacheChoice, CacheOwner, EntrySlice, EntryView, Findings, HandFlows, IndexJob,
+    Ledger, Requests, Statistics, UpcallReport, Walks, WatchedUpcalls, Work,
 };
 use thalweg_io::{PortCounters, PortStatus};
 use thalweg_packet::{Instant, PortId};
@@ -48,6 +48,8 @@ pub(crate) enum Command {
     Count(Arc<Vec<RuleId>>),
     /// Report the entries of its wildcard cache, at most this number.
     Megaflows(usize),
+    /// Report a slice of its caches: from this number on, this many numbers.
+    EntrySlice(u32, u32),
     /// Report whether these rules were used after these times.
     Uses(Arc<Vec<(RuleId, Instant)>>),
     /// Take over ports, each at its place.
@@ -94,6 +96,8 @@ pub(crate) enum Answer {
     Counted(Ledger),
     /// The worker's number, and the requested entries.
     Megaflows(usize, Vec<EntryView>),
+    /// The worker's number, and the requested slice.
+    EntrySlice(usize, EntrySlice),
     /// For each rule: a use, if there was one.
     Used(Vec<Option<Instant>>),
 }

@@ -166,6 +166,7 @@ impl Switch {
     pub fn remove_bridge(&mut self, bridge: BridgeId) {
         self.close_openflow(bridge);
         self.desks.forget(bridge);
+        self.tunnel_options.remove(&bridge);
         self.moves.retain(|moved| moved.station.bridge != bridge);
         self.upkeep.aging().remove_bridge(bridge);
         let pipeline = self.pipeline();
@@ -235,6 +236,14 @@ impl Switch {
         pipeline.set_limits(rules, groups, stations);
         drop(pipeline);
         self.upkeep.set_stations(stations);
+    }
+
+    /// Sets whether packets that ports receive are dropped and counted (`not_ready`), because the
+    /// switch has not got its rules yet. Every worker follows when this returns.
+    pub fn hold_packets(&mut self, holds: bool) {
+        let set = std::sync::atomic::Ordering::Release;
+        self.shared.holds_packets.store(holds, set);
+        self.meet_workers();
     }
 
     /// Returns when every worker has begun another burst than it was at.

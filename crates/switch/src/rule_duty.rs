@@ -20,6 +20,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use thalweg_datapath::{Datapath, Gate, Progress, Tending, WatchedUpcalls};
@@ -35,7 +36,7 @@ use crate::message::{Answer, CacheSetting, Command, News, PacketIn, Report, Sett
 use crate::ports::{Ports, Routes};
 use crate::recent::{Recent, RecentRules};
 use crate::shares::UPCALL_COST;
-use crate::sync::{Mutex, Receiver, Sender};
+use crate::sync::{AtomicBool, Mutex, Receiver, Sender};
 use crate::v2p::{Node, lock};
 use crate::worker::Duty;
 use crate::worker_counters::WorkerCounters;
@@ -74,6 +75,8 @@ pub(crate) struct Shared {
     pub(crate) connections: Arc<Connections>,
     /// The rules of bounded `learn` actions.
     pub(crate) learned: Arc<LearnedCounts>,
+    /// Whether packets that ports receive are dropped, as the switch is not ready.
+    pub(crate) holds_packets: AtomicBool,
 }
 
 /// The channels of a worker.
@@ -135,6 +138,14 @@ impl RuleDuty {
             reporting: None,
             is_watched: false,
             unreported: 0,
+        }
+    }
+
+    /// Drops packets that came before the switch was ready.
+    fn drop_held(&mut self, burst: &mut Vec<Packet>) {
+        for packet in burst.drain(..) {
+            self.counters.held += packet.wire_counts().0;
+            self.outbox.pool.put(packet);
         }
     }
 
@@ -412,6 +423,10 @@ impl RuleDuty {
                 let entries = self.datapath.some_entries(limit);
                 self.answer(Answer::Megaflows(self.number, entries));
             }
+            Command::EntrySlice(from, count) => {
+                let slice = self.datapath.entry_slice(from, count);
+                self.answer(Answer::EntrySlice(self.number, slice));
+            }
             Command::Hold => return self.hold(ports),
             Command::Release => self.answer(Answer::Done),
             Command::Drain => {
@@ -634,6 +649,11 @@ impl Duty for RuleDuty {
         ports: &mut Ports,
         now: Instant,
     ) -> u64 {
+        if self.shared.holds_packets.load(Ordering::Relaxed) {
+            let count = burst.len() as u64;
+            self.drop_held(burst);
+            return count;
+        }
         let (packets, upcalls) = (burst.len() as u64, self.datapath.statistics().upcalls);
         if let Some(node) = &self.shared.node {
             lock(node).process(burst, &mut self.outbox, now);

@@ -134,7 +134,7 @@ impl Switch {
         self.move_stations(moves);
     }
 
-    fn move_stations(&mut self, moves: Vec<MacMove>) {
+    pub(crate) fn move_stations(&mut self, moves: Vec<MacMove>) {
         if !moves.is_empty() {
             self.apply_own(&Change::one(Operation::MoveMacs(moves)), &[]);
         }

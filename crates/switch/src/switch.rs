@@ -25,16 +25,17 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use thalweg_conntrack::Tracker;
 use thalweg_conntrack::text::FlushRequest;
 use thalweg_datapath::{Datapath, Gate, HandFlows, Index, Work};
 use thalweg_io::PortStatus;
+use thalweg_openflow::message::nicira::TlvMap;
 use thalweg_packet::{Instant, PacketPool, PortId};
 use thalweg_pipeline::{
-    Change, ChangeError, Connections, LearnedCounts, MacMove, Operation, Outbox, Pipeline,
-    PortState, Walker,
+    BridgeId, Change, ChangeError, Connections, LearnedCounts, MacMove, Operation, Outbox,
+    Pipeline, PortState, Walker,
 };
 
 use crate::clock::Clock;
@@ -50,7 +51,10 @@ use crate::plugging::{Plugs, check_packets, status_at_first};
 use crate::port_settings::PortSettings;
 use crate::ports::{Attached, Routes, SwitchPort};
 use crate::rule_duty::{Channels, RuleDuty, Shared};
-use crate::sync::{JoinHandle, Mutex, Receiver, RwLockReadGuard, Sender, bounded, spawn};
+use crate::snapshot::KeptVersion;
+use crate::sync::{
+    AtomicBool, JoinHandle, Mutex, Receiver, RwLockReadGuard, Sender, bounded, spawn,
+};
 use crate::totals::ChangeCounters;
 use crate::training::Trainer;
 use crate::tunnel_options::OptionsFollower;
@@ -85,6 +89,8 @@ pub struct SwitchConfig {
     /// Whether frames that stand for segments stay whole between ports that can give and take
     /// them; in a fabric that caches virtual addresses they never do.
     pub keeps_segments: bool,
+    /// Whether workers hold packets from the start ([`Switch::hold_packets`]).
+    pub holds_packets: bool,
 }
 
 impl SwitchConfig {
@@ -110,6 +116,7 @@ impl Default for SwitchConfig {
             v2p: None,
             tracking: TrackingConfig::default(),
             keeps_segments: true,
+            holds_packets: false,
         }
     }
 }
@@ -234,6 +241,10 @@ pub struct Switch {
     /// OpenFlow's side of the bridges that OpenFlow drives.
     pub(crate) desks: Desks,
     pub(crate) options_follower: Option<OptionsFollower>,
+    /// The options of tunnels that have a field, by bridge.
+    pub(crate) tunnel_options: BTreeMap<BridgeId, Vec<TlvMap>>,
+    /// The version that a snapshot is written of.
+    pub(crate) kept_version: Weak<KeptVersion>,
     packet_ins: Receiver<PacketIn>,
     attention: Sender<News>,
 }
@@ -312,6 +323,8 @@ impl Switch {
             patches: Patches::default(),
             desks: Desks::default(),
             options_follower: None,
+            tunnel_options: BTreeMap::new(),
+            kept_version: Weak::new(),
             packet_ins,
             attention,
         };
@@ -467,6 +480,7 @@ fn share(
         node: node.map(Mutex::new),
         connections: Arc::new(connections(&config.tracking)),
         learned: Arc::new(learned),
+        holds_packets: AtomicBool::new(config.holds_packets),
     }))
 }
 

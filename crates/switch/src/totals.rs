@@ -126,6 +126,7 @@ impl Totals {
     pub fn drops(&self) -> BTreeMap<&'static str, u64> {
         let workers = [
             ("no_such_port", self.workers.no_such_port),
+            ("not_ready", self.workers.held),
             ("exchange_full", self.workers.exchange_refused),
             ("pool_empty", self.workers.copies_refused),
             ("controller_queue_full", self.workers.packet_ins_refused),

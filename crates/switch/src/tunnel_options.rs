@@ -17,6 +17,7 @@ impl Switch {
 
     /// Passes the options of a bridge on.
     pub(crate) fn map_options(&mut self, bridge: BridgeId, options: &[TlvMap]) {
+        self.tunnel_options.insert(bridge, options.to_vec());
         if let Some(follower) = &mut self.options_follower {
             follower(bridge, options);
         }

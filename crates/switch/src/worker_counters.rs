@@ -7,6 +7,8 @@ use std::time::Duration;
 pub struct WorkerCounters {
     /// Packets to a port that the pipeline has and the switch does not.
     pub no_such_port: u64,
+    /// Packets that came while the switch was not ready.
+    pub held: u64,
     /// Packets refused by another worker's full exchange.
     pub exchange_refused: u64,
     /// Copies that were not made because the pool was empty.
@@ -36,6 +38,7 @@ pub struct WorkerCounters {
 impl WorkerCounters {
     pub(crate) fn add(&mut self, other: WorkerCounters) {
         self.no_such_port += other.no_such_port;
+        self.held += other.held;
         self.exchange_refused += other.exchange_refused;
         self.copies_refused += other.copies_refused;
         self.queued += other.queued;

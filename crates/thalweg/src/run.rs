@@ -15,6 +15,7 @@
 //! controller: packets for one are counted and dropped (`no_controller`).
 
 mod control;
+mod dashboard;
 mod logging;
 mod metrics;
 mod openflow;
@@ -25,6 +26,7 @@ mod privileges;
 mod reload;
 mod report;
 mod rules;
+mod snapshot;
 mod system_calls;
 mod v2p;
 
@@ -40,6 +42,7 @@ use thalweg_switch::{Switch, SwitchError, Totals};
 use tracing::info;
 
 use self::control::Control;
+use self::dashboard::Dashboard;
 use self::logging::module::RUN;
 use self::logging::{LogArguments, Logging};
 use self::metrics::Metrics;
@@ -47,6 +50,7 @@ use self::openflow::OpenFlow;
 use self::ports::Following;
 use self::pressure::Pressure;
 use self::report::{Done, Outcome};
+use self::snapshot::{Earlier, Snapshots};
 use thalweg_command::console::{Console, log};
 use thalweg_command::failure::bad_input;
 use thalweg_command::memory;
@@ -89,6 +93,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     }
     // Rules are read before anything is opened, so a mistake in them has no effects.
     let rules = rules::read(&config)?;
+    let earlier = Earlier::read(&config)?;
     let signals = signals::catch()?;
     let opened = config
         .ports
@@ -97,8 +102,12 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         .collect::<Result<_>>()?;
     privileges::drop_unneeded(&arguments.config, &config)?;
     let signals = signals.watch()?;
-    let change = rules.into_change();
+    let change = match earlier.replaces_rules() {
+        true => Change::default(),
+        false => rules.into_change(),
+    };
     let mut limits = config.switch.clone();
+    limits.holds_packets = earlier.is_there();
     limits.v2p = v2p::part(&config)?;
     let switch = Switch::start_with(limits, opened, &change);
     let refused = |error| not_started(error, &arguments.config, &config, &change);
@@ -107,6 +116,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     release_free_memory();
     signals.interrupt(switch.interrupter());
     let services = Services::start(&config, &mut switch)?;
+    let snapshots = Snapshots::start(earlier, &config, &mut switch)?;
     let running = Running {
         path: arguments.config.clone(),
         config,
@@ -114,6 +124,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
         changes: Vec::new(),
         no_controller: 0,
         logging,
+        snapshots,
     };
     let ready = running.ready_text(&switch);
     info!(target: RUN, "{ready}");
@@ -143,6 +154,7 @@ fn not_started(
 struct Services {
     openflow: OpenFlow,
     metrics: Metrics,
+    dashboard: Dashboard,
     control: Control,
     following: Following,
     pressure: Pressure,
@@ -157,6 +169,7 @@ impl Services {
         Ok(Services {
             openflow: OpenFlow::start(config, switch)?,
             metrics: Metrics::start(config, switch)?,
+            dashboard: Dashboard::start(config, switch)?,
             control: Control::start(config, switch)?,
             following: Following::start(Some(switch.interrupter())),
             pressure: Pressure::new(),
@@ -172,6 +185,7 @@ struct Running {
     changes: Vec<Done>,
     no_controller: u64,
     logging: Logging,
+    snapshots: Snapshots,
 }
 
 impl Running {
@@ -195,13 +209,18 @@ impl Running {
             services.openflow.look();
             services.pressure.look(&mut switch);
             services.metrics.serve(&self.config, &mut switch);
+            let has_more = services.dashboard.serve(&self.config, &mut switch);
             let Services {
                 control, openflow, ..
             } = &mut services;
-            wait = match control.serve(&mut self, &mut switch, openflow, console) {
+            let has_more = control.serve(&mut self, &mut switch, openflow, console) || has_more;
+            wait = match has_more {
                 true => Duration::ZERO,
                 false => PATIENCE,
             };
+            if let Some(rest) = self.snapshots.tend(&self.config, &mut switch) {
+                wait = wait.min(rest);
+            }
             match signals.next() {
                 Some(Signal::End) => {
                     info!(target: RUN, "a signal ends the run");
@@ -221,6 +240,7 @@ impl Running {
                 None => {}
             }
         }
+        self.snapshots.finish(&self.config, &mut switch);
         let openflow = services.openflow.stop(&mut switch);
         let totals = switch.stop();
         services.control.stop();

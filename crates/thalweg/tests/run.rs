@@ -505,6 +505,50 @@ fn prometheus_reads_what_a_run_counts() {
     assert_eq!(program.end(Signal::TERM).status, Some(0));
 }
 
+#[test]
+fn a_browser_is_answered_by_a_run() {
+    let folder = folder(0);
+    let text = "[switch]\nname = \"br0\"\nrules = [\"r.rules\"]\n[dashboard]\nlisten = \
+                \"127.0.0.1:0\"\n[[port]]\nnumber = 1\nname = \"p1\"\nkind = \"memory\"\n";
+    std::fs::write(folder.path().join("br0.toml"), text).unwrap();
+    std::fs::write(folder.path().join("r.rules"), RULES).unwrap();
+    let program = Program::start_json(&folder.path().join("br0.toml"));
+    let said = program.wait_for_part("dashboard at http://");
+    let (_, url) = said.split_once("http://").unwrap();
+    let address = url.strip_suffix("/").unwrap();
+    program.wait_for("ready");
+    let ask = |path: &str| {
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    for (path, part) in [
+        ("/", "<title>Thalweg</title>"),
+        ("/api/live", "\"name\":\"p1\""),
+        ("/api/entries", "\"entries\":0"),
+        (
+            "/api/explain?bridge=br0&flow=in_port%3D1",
+            "Why its mask has",
+        ),
+        ("/api/explain?bridge=br1&flow=in_port%3D1", "unknown bridge"),
+    ] {
+        let answer = ask(path);
+        assert!(answer.contains(part), "{path}: {answer}");
+    }
+    // The address is taken, which is said.
+    let text = text.replace("127.0.0.1:0", address);
+    std::fs::write(folder.path().join("br0.toml"), text).unwrap();
+    let output = run(folder.path(), &[]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(errors.contains("[dashboard]: cannot listen on"), "{errors}");
+    assert_eq!(program.end(Signal::TERM).status, Some(0));
+}
+
 /// Of each thread of a process: its capabilities, and whether it can gain none and its system calls
 /// are filtered.
 fn rights(pid: u32) -> Vec<(u64, bool, bool)> {

@@ -31,7 +31,7 @@ mod wanted;
 pub(crate) mod xdp;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thalweg_control::openflow::{ControllerStatus, OpenFlowServer};
 use thalweg_io::{PolicingRates, TunnelHub};
@@ -141,6 +141,11 @@ impl Bridges {
             frozen_traces: FrozenTraces::default(),
             traced_at: Instant::ZERO,
         }
+    }
+
+    /// Where sockets of bridges are.
+    pub(crate) fn run_folder(&self) -> &Path {
+        &self.run_folder
     }
 
     /// An interface of any bridge, and its bridge's name.

@@ -17,8 +17,10 @@
 //!    caused.
 
 mod by_hand;
+mod comeback;
 mod commands;
 mod configure;
+mod dashboard;
 mod flows;
 mod metrics;
 mod zones;
@@ -40,7 +42,9 @@ use thalweg_switch::{Interrupter, Switch, SwitchConfig};
 use thalweg_unixctl::{ControlCommands, ControlRequest, LoopWaker};
 
 use self::by_hand::FlowByHand;
+use self::comeback::Comeback;
 use self::commands::WorkerSums;
+use self::dashboard::DaemonDashboard;
 use self::metrics::DaemonMetrics;
 use self::zones::ZonePolicies;
 use crate::bridges::{Bridges, Complaint, Dummies, STATIONS_MAX, follow_options};
@@ -96,6 +100,10 @@ pub(crate) struct Daemon {
     /// Time-outs of connections, as the tracker was told.
     zones: ZonePolicies,
     metrics: DaemonMetrics,
+    dashboard: DaemonDashboard,
+    /// Whether the dashboard has more to do at once.
+    is_scanning: bool,
+    comeback: Comeback,
     /// Flows that were put by hand, as long as the switch has them.
     by_hand: Vec<FlowByHand>,
     /// What workers had counted when that was cleared.
@@ -223,6 +231,9 @@ impl Daemon {
             controllers: Vec::new(),
             zones: ZonePolicies::default(),
             metrics: DaemonMetrics::default(),
+            dashboard: DaemonDashboard::default(),
+            is_scanning: false,
+            comeback: Comeback::new(),
             by_hand: Vec::new(),
             sums_before: WorkerSums::default(),
             complaints: BTreeSet::new(),
@@ -245,13 +256,21 @@ impl Daemon {
 
     /// One round of the loop; waits for at most [`NAP`] if nothing happens.
     pub(crate) fn round(&mut self) {
-        self.switch.poll(NAP);
+        let nap = match self.is_scanning {
+            true => Duration::ZERO,
+            false => NAP,
+        };
+        self.switch.poll(nap);
         self.log_upcalls();
         self.log_flushes();
         self.log_flows_in_time();
         self.tend_dummies();
         self.bridges.tend_tunnels(self.switch.now());
         self.metrics.serve(&self.bridges, &mut self.switch);
+        self.is_scanning = self.dashboard.serve(&self.bridges, &mut self.switch);
+        self.must_follow |= self
+            .comeback
+            .tend(&mut self.switch, &self.bridges, &self.log);
         self.follow_database();
     }
 
@@ -339,6 +358,8 @@ impl Daemon {
 
     /// Ends bridges and the switch.
     fn stop(&mut self) {
+        self.comeback
+            .finish(&mut self.switch, &self.bridges, &self.log);
         self.bridges.end(&mut self.switch);
         self.switch.stop();
     }

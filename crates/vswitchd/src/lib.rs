@@ -33,6 +33,7 @@
 
 mod bridges;
 mod daemon;
+pub mod dashboard;
 mod database;
 pub mod datapath_text;
 pub mod log;

@@ -23,7 +23,7 @@ use thalweg_openflow::message::connection::Hello;
 use thalweg_openflow::message::continuation::PacketContinuation;
 use thalweg_openflow::message::flow::{Counts, FlowMod, FlowStats, FlowStatsRequest};
 use thalweg_openflow::message::monitor::MonitorEvent;
-use thalweg_openflow::message::nicira::{CtFlush, TlvTable};
+use thalweg_openflow::message::nicira::{CtFlush, TlvMap, TlvTable};
 use thalweg_openflow::message::packet::PacketIn;
 use thalweg_openflow::message::port::PortDesc;
 use thalweg_openflow::message::switch::{Description, Features};
@@ -205,6 +205,7 @@ struct Model {
     flows: Vec<FlowStats>,
     events: Vec<Event>,
     is_watched: bool,
+    options: Vec<TlvMap>,
 }
 
 impl Model {
@@ -382,7 +383,13 @@ impl Target for Model {
         Ok(())
     }
 
-    fn map_options(&mut self, _options: &TlvTable) {}
+    fn mapped_options(&mut self) -> Vec<TlvMap> {
+        self.options.clone()
+    }
+
+    fn map_options(&mut self, options: &TlvTable) {
+        self.options.clone_from(&options.maps);
+    }
 
     fn uses_option(&mut self, _number: u16) -> bool {
         false

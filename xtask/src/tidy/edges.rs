@@ -13,10 +13,11 @@ use super::Finding;
 use crate::workspace::Workspace;
 
 const PREFIX: &str = "thalweg-";
-const TABLE: [(&str, &[&str]); 28] = [
+const TABLE: [(&str, &[&str]); 31] = [
     ("packet", &[]),
     ("openflow", &[]),
     ("ovsdb", &[]),
+    ("snapshot", &[]),
     ("classifier", &["packet"]),
     ("io", &["tunnel"]),
     ("v2p", &["packet"]),
@@ -31,12 +32,25 @@ const TABLE: [(&str, &[&str]); 28] = [
     ("controller", &["binding"]),
     (
         "switch",
-        &["datapath", "binding", "io", "openflow", "v2p", "conntrack"],
+        &[
+            "datapath",
+            "binding",
+            "io",
+            "openflow",
+            "v2p",
+            "conntrack",
+            "snapshot",
+        ],
     ),
-    ("metrics", &["switch"]),
+    ("http", &[]),
+    ("dashboard", &["http"]),
+    ("metrics", &["http", "switch"]),
     ("unixctl", &["ovsdb"]),
     ("top", &["unixctl"]),
-    ("vswitchd", &["metrics", "ovsdb", "switch", "unixctl"]),
+    (
+        "vswitchd",
+        &["dashboard", "metrics", "ovsdb", "switch", "unixctl"],
+    ),
     ("fabric", &["v2p", "packet"]),
     ("config", &["switch", "fabric"]),
     ("command", &["switch", "workload"]),

@@ -29,6 +29,7 @@
 //! Open vSwitch keeps one number for both directions and applies it to all that follows, so
 //! that a retransmission of older bytes gets wrong numbers, as does SACK (RFC 2018).
 
+use serde::{Deserialize, Serialize};
 use thalweg_packet::checksum::{Alignment, Edit};
 
 use super::Rewritten;
@@ -41,7 +42,7 @@ const FAR: u32 = 1 << 30;
 const ACK: u8 = 0x10;
 
 /// The rewritings of both directions of one TCP connection.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SequenceShift {
     /// By sender: of original packets, of replies.
     senders: [Rewritings; 2],
@@ -70,7 +71,7 @@ pub(crate) enum ShiftError {
 }
 
 /// The rewritings of one sender, oldest first.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 struct Rewritings {
     /// The shift before the oldest that is known.
     base: i32,
@@ -79,7 +80,7 @@ struct Rewritings {
 }
 
 /// One rewriting, in the sender's numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 struct Rewriting {
     start: u32,
     end: u32,
@@ -88,6 +89,12 @@ struct Rewriting {
 }
 
 impl SequenceShift {
+    /// Whether no sender has more rewritings than there is room for.
+    pub(crate) fn is_sound(&self) -> bool {
+        let mut counts = self.senders.iter().map(|known| known.count);
+        counts.all(|count| usize::from(count) <= REMEMBERED)
+    }
+
     /// Remembers that the payload of a segment was rewritten.
     ///
     /// `sequence` is the segment's number as its sender wrote it. A retransmission that is

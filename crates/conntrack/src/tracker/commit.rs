@@ -143,7 +143,7 @@ impl Tracker {
     }
 
     /// Counts a new connection, and makes room for it if the table is full.
-    fn admit(&self, zone: u16, tuple: &Tuple, now: Instant) -> Result<(), Event> {
+    pub(super) fn admit(&self, zone: u16, tuple: &Tuple, now: Instant) -> Result<(), Event> {
         let admitted = self.zones.admit(zone);
         if admitted != Err(Event::TableFull) || !self.evicts_when_full {
             return admitted;
@@ -255,7 +255,7 @@ impl Tracker {
     }
 
     /// Locks the home and, if it is another, the shard of the reply tuple.
-    fn lock_pair(
+    pub(super) fn lock_pair(
         &self,
         [home, reply]: [usize; 2],
     ) -> (MutexGuard<'_, Shard>, Option<MutexGuard<'_, Shard>>) {

@@ -189,7 +189,7 @@ impl Tracker {
     }
 
     /// Visits slots from a place on, and buries what `visit` takes out, which `event` counts.
-    fn walk(
+    pub(super) fn walk(
         &self,
         mut cursor: Cursor,
         mut budget: usize,

@@ -12,6 +12,7 @@ mod control;
 mod limits;
 #[cfg(thalweg_model)]
 mod model;
+mod saved;
 mod sessions;
 mod translation;
 

@@ -35,7 +35,6 @@ use thalweg_openflow::{Session, SessionConfig, SessionCounters, Version, Version
 pub use self::flow_mods::FlowModReport;
 use super::target::Target;
 use link::Link;
-use tlv::TlvMaps;
 
 /// Bytes of replies after which a connection's input waits.
 const REPLY_BYTES: usize = 4 << 20;
@@ -155,8 +154,6 @@ pub struct Agent<T> {
     next: u64,
     /// The newest generation of an election of the primary controller.
     generation: Option<u64>,
-    /// Options of tunnels.
-    tlv: TlvMaps,
     /// Whether some monitor watches flow entries.
     watches: bool,
     /// Whether some connection is told of packets that no rule matches.
@@ -180,7 +177,6 @@ impl<T: Target> Agent<T> {
             links: BTreeMap::new(),
             next: 0,
             generation: None,
-            tlv: TlvMaps::default(),
             watches: false,
             wants_misses: false,
             fragments: 0,

@@ -13,7 +13,7 @@ use thalweg_openflow::message::flow::{FlowMod, FlowRemoved, FlowStats, FlowStats
 use thalweg_openflow::message::group::GroupMod;
 use thalweg_openflow::message::meter::MeterMod;
 use thalweg_openflow::message::monitor::MonitorEvent;
-use thalweg_openflow::message::nicira::{CtFlush, TlvTable};
+use thalweg_openflow::message::nicira::{CtFlush, TlvMap, TlvTable};
 use thalweg_openflow::message::packet::{PacketIn, PacketOut};
 use thalweg_openflow::message::port::{PortDesc, PortMod, PortStatus};
 use thalweg_openflow::message::switch::{Description, Features, TableMod, TableStatus};
@@ -177,6 +177,9 @@ pub trait Target: Send {
     /// # Errors
     /// If it tracks connections and cannot choose them so.
     fn flush_connections(&mut self, asked: &CtFlush) -> Result<(), Refusal>;
+
+    /// The options of tunnels that have a field.
+    fn mapped_options(&mut self) -> Vec<TlvMap>;
 
     /// Takes the options of tunnels that have a field, all of them, from now on.
     fn map_options(&mut self, options: &TlvTable);

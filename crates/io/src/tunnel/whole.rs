@@ -68,10 +68,11 @@ impl TunnelDevice {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(_) => return,
             }
-            for index in done..done + count {
-                self.counters.add_sent(segments[index].len());
-                self.leaving[index] = None;
+            let sent = done..done + count;
+            for segment in &segments[sent.clone()] {
+                self.counters.add_sent(segment.len());
             }
+            self.leaving[sent].fill(None);
             done += count;
         }
     }

@@ -415,7 +415,10 @@ pub(super) fn put_features(version: Version, features: &TableFeatures, writer: &
     for (side, abilities) in sides {
         put_abilities(version, side, abilities, writer);
     }
-    let is_masked = |field: &FieldId| features.masks.contains(field);
+    // Sorted, since a switch tells of many fields in each of 254 tables.
+    let mut masks = features.masks.clone();
+    masks.sort_unstable();
+    let is_masked = |field: &FieldId| masks.binary_search(field).is_ok();
     put_fields(version, MATCHES, &features.matches, is_masked, writer);
     put_fields(version, WILDCARDS, &features.wildcards, |_| false, writer);
     writer.patch_length(start, start);

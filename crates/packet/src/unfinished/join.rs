@@ -4,7 +4,7 @@
 //! headers are read, looked up and changed once. This is what the kernel's `tcp_gro_receive` does.
 //!
 //! 1. Cutting what was joined gives the same frames, byte for byte.
-//! 2. Each frame's checksums are verified first, since they are computed anew when it is cut.
+//! 2. Each frame's checksums are verified first, since they are computed again when it is cut.
 
 use super::{
     IPV4_HEADER_BYTES, LEAST_SEGMENT_BYTES, MOST_SEGMENTS, Parts, TCP_FIN_PSH, UNFINISHED_BITS,
@@ -130,7 +130,7 @@ impl Packet {
         };
         // A packet that is one frame without its checksum, or whose last segment is a short one,
         // does not go on.
-        if each < usize::from(LEAST_SEGMENT_BYTES) || payload_bytes % each != 0 {
+        if each < usize::from(LEAST_SEGMENT_BYTES) || !payload_bytes.is_multiple_of(each) {
             return None;
         }
         let count = payload_bytes / each;

@@ -93,6 +93,14 @@ impl Buckets {
         }
     }
 
+    /// Goes on from earlier counts.
+    pub(super) fn resume(&mut self, counts: &MeterCounts) {
+        self.total = counts.total;
+        for (band, exceeding) in self.bands.iter_mut().zip(&counts.bands) {
+            band.exceeding = *exceeding;
+        }
+    }
+
     /// The counts.
     pub(super) fn counts(&self) -> MeterCounts {
         MeterCounts {

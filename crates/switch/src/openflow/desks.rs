@@ -13,7 +13,7 @@ use thalweg_control::openflow::target::{Event, FlowEvent};
 use thalweg_openflow::message::flow::removed;
 use thalweg_openflow::message::monitor::MonitorEvent;
 use thalweg_packet::Instant;
-use thalweg_pipeline::{BridgeId, Change, Delta, Misses, RuleId, Version};
+use thalweg_pipeline::{BridgeId, Change, Delta, GroupId, Misses, RuleId, Version};
 
 use super::cursor::stats_of;
 use super::desk::{Desk, DeskMemory, OpenFlowCounters, flow_removed, reason_number};
@@ -76,6 +76,19 @@ impl Desks {
     /// Forgets a bridge that is gone.
     pub(crate) fn forget(&mut self, bridge: BridgeId) {
         self.memories.remove(&bridge);
+    }
+
+    /// When groups were made, as far as that is known.
+    pub(crate) fn groups_made_at(&self) -> BTreeMap<GroupId, Instant> {
+        let desks = self.by_bridge.values();
+        desks.flat_map(|desk| desk.groups.clone()).collect()
+    }
+
+    /// Notes when a group was made.
+    pub(crate) fn note_group(&mut self, id: GroupId, made_at: Instant) {
+        if let Some(desk) = self.by_bridge.get_mut(&id.bridge()) {
+            desk.groups.insert(id, made_at);
+        }
     }
 
     /// The oldest version that a cursor of any plane reads at `now`.

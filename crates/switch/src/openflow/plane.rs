@@ -9,7 +9,7 @@ use thalweg_control::openflow::target::{
 };
 use thalweg_openflow::message::continuation::PacketContinuation;
 use thalweg_openflow::message::flow::FlowStatsRequest;
-use thalweg_openflow::message::nicira::{CtFlush, TlvTable};
+use thalweg_openflow::message::nicira::{CtFlush, TlvMap, TlvTable};
 use thalweg_openflow::message::packet::PacketIn;
 use thalweg_openflow::message::port::PortDesc;
 use thalweg_openflow::message::switch::{
@@ -301,6 +301,12 @@ impl Target for OpenFlowPlane {
         let asked = flush_asked(asked);
         self.call(move |switch| switch.flush_connections(&asked))?;
         Ok(())
+    }
+
+    fn mapped_options(&mut self) -> Vec<TlvMap> {
+        let bridge = self.numbers.bridge;
+        let known = self.call(move |switch| switch.tunnel_options.get(&bridge).cloned());
+        known.ok().flatten().unwrap_or_default()
     }
 
     fn map_options(&mut self, options: &TlvTable) {

@@ -27,6 +27,7 @@ use thalweg_unixctl::{
 use thalweg_vswitchd::trace::FrozenTraces;
 use tracing::{debug, error, info, warn};
 
+pub(super) use self::names::RunNames;
 use super::Running;
 use super::logging::module::CONTROL;
 use super::openflow::OpenFlow;
@@ -68,9 +69,9 @@ struct Asked<'a> {
     must_exit: bool,
 }
 
-/// Keeps what commands show of packets, if the configuration has the section.
+/// Keeps what commands and the dashboard show of packets, if the configuration has either.
 pub(super) fn prepare(config: &mut Configuration) {
-    if config.control.is_some() {
+    if config.control.is_some() || config.dashboard.is_some() {
         config.switch.datapath.megaflow.sample_bytes = SAMPLE_BYTES;
     }
 }

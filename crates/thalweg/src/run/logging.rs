@@ -37,6 +37,8 @@ pub(super) mod module {
     pub(in crate::run) const CACHES: &str = "caches";
     /// Commands, and clients of the control socket.
     pub(in crate::run) const CONTROL: &str = "control";
+    /// The dashboard.
+    pub(in crate::run) const DASHBOARD: &str = "dashboard";
     /// The fabric's map.
     pub(in crate::run) const FABRIC: &str = "fabric";
     /// The server of metrics.
@@ -47,6 +49,8 @@ pub(super) mod module {
     pub(in crate::run) const PORTS: &str = "ports";
     /// What SIGHUP read again.
     pub(in crate::run) const RELOAD: &str = "reload";
+    /// What is kept for the next start.
+    pub(in crate::run) const SNAPSHOT: &str = "snapshot";
     /// The run's begin and end.
     pub(in crate::run) const RUN: &str = "run";
 }
@@ -56,8 +60,9 @@ pub(super) mod module {
 pub(super) struct LogArguments {
     /// What is logged: a level, or levels of modules, such as `warn,ports=debug`
     ///
-    /// Levels are off, error, warn, info, debug and trace. Modules are caches, control, fabric,
-    /// metrics, openflow, ports, reload and run; those of libraries have their crates' names.
+    /// Levels are off, error, warn, info, debug and trace. Modules are caches, control, dashboard,
+    /// fabric, metrics, openflow, ports, reload, run and snapshot; those of libraries have their
+    /// crates' names.
     #[arg(long, value_name = "FILTER", default_value = USUAL)]
     log: String,
     /// Append the log to a file instead of writing it to standard error

@@ -69,7 +69,8 @@ fn needed(path: &Path, config: &Configuration) -> CapabilitySet {
     if has(&[PortKind::AfXdp]) {
         set |= CapabilitySet::BPF | CapabilitySet::IPC_LOCK;
     }
-    if config.openflow.is_some() || config.metrics.is_some() || config.p4.is_some() {
+    let is_read = config.metrics.is_some() || config.dashboard.is_some();
+    if config.openflow.is_some() || is_read || config.p4.is_some() {
         set |= CapabilitySet::NET_BIND_SERVICE;
     }
     if is_of_another(path) || named_files(config).into_iter().any(is_of_another) {

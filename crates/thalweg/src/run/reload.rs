@@ -66,6 +66,7 @@ impl Running {
         release_free_memory();
         match done {
             Ok(done) => {
+                self.snapshots.note_rules(&self.config);
                 let text = format!(
                     "reloaded {}: {} added, {} removed, {:.1} us until all workers followed{}",
                     counted(self.rule_count(switch), "rule"),

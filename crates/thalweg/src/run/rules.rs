@@ -71,6 +71,11 @@ pub(super) fn read(config: &Configuration) -> Result<Rules> {
     Ok(all)
 }
 
+/// The files of rules and groups.
+pub(super) fn paths(config: &Configuration) -> impl Iterator<Item = &std::path::PathBuf> {
+    files(config).map(|(path, _)| path)
+}
+
 /// The files; groups first, so that rules can name them.
 fn files(config: &Configuration) -> impl Iterator<Item = (&std::path::PathBuf, bool)> {
     let groups = config.groups.iter().map(|path| (path, true));

@@ -1,6 +1,6 @@
 //! Refuses system calls that a run never makes once its files and ports are open.
 //!
-//! A switch reads hostile packets. Somebody who gets code into it through a fault could start
+//! A switch reads hostile packets. An attacker who gets code into it through a fault could start
 //! programs, look into other processes, or change mounts, clocks and the kernel. The kernel refuses
 //! these calls with `EPERM` from then on, in all threads, and nothing takes the filter away
 //! (seccomp(2)). Calls that are not in the list go on: libraries and kernels change which ones they

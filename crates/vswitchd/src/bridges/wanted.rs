@@ -55,16 +55,18 @@ pub(crate) struct WantedOpenFlow {
     pub(crate) versions: Versions,
     pub(crate) fail_mode: FailMode,
     pub(crate) controllers: Vec<WantedController>,
+    /// Whether its controllers are left out until rules are there.
+    pub(crate) are_controllers_withheld: bool,
     /// An untouched bundle is forgotten after this time.
     pub(crate) bundle_timeout: Duration,
 }
 
 impl WantedOpenFlow {
     /// Whether it has a controller, rather than addresses for controllers alone.
-    pub(super) fn is_controlled(&self) -> bool {
+    pub(crate) fn is_controlled(&self) -> bool {
         let targets = self.controllers.iter().map(|controller| &controller.target);
         let mut reached = targets.filter(|target| target.parse::<Remote>().is_ok());
-        reached.next().is_some()
+        self.are_controllers_withheld || reached.next().is_some()
     }
 }
 
@@ -186,6 +188,7 @@ fn read_bridge(
                 _ => FailMode::Standalone,
             },
             controllers: controllers(replica, row),
+            are_controllers_withheld: false,
         },
         tables: tables(replica, row, complaints),
         interfaces,

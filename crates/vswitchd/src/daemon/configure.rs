@@ -7,8 +7,9 @@ use thalweg_ovsdb::open_vswitch::root;
 use thalweg_ovsdb::{TransactionId, TransactionOutcome};
 use thalweg_packet::Instant;
 
+use super::comeback::withhold_controllers;
 use super::zones::read_zones;
-use super::{Daemon, STATISTICS_INTERVAL, metrics};
+use super::{Daemon, STATISTICS_INTERVAL, dashboard, metrics};
 use crate::bridges::{Complaint, Report, read};
 use crate::vlog::{LogLevel, modules};
 
@@ -25,26 +26,30 @@ impl Daemon {
     /// Makes the bridges what the database wants.
     pub(super) fn configure(&mut self) {
         let confined_to = self.confined_to.as_deref();
-        let (wanted, complaints) = read(self.link.client().replica(), confined_to);
+        let (mut wanted, complaints) = read(self.link.client().replica(), confined_to);
         let zones = read_zones(self.link.client().replica());
         // A switch without connections has no tracker.
         if !self.zones.is_idle(&zones) {
             self.zones.follow(zones, self.switch.tracker());
         }
+        let settings = self.comeback_settings();
+        let faults = settings.faults.clone();
+        if self.wanted_configuration().is_some() {
+            self.comeback.begin(settings, &mut self.switch, &self.log);
+        }
+        if self.comeback.is_waiting() {
+            withhold_controllers(&mut wanted);
+        }
         let followed = self.bridges.follow(&wanted, &mut self.switch);
+        self.comeback
+            .conclude(&mut self.switch, &self.bridges, &self.log);
         for text in followed.done {
             self.log.write(modules::BRIDGE, LogLevel::Info, || text);
         }
-        let warnings = followed.complaints.into_iter().map(Complaint::warning);
+        let warnings = followed.complaints.into_iter().chain(faults);
+        let warnings = warnings.map(Complaint::warning);
         let mut complaints: BTreeSet<_> = complaints.0.into_iter().chain(warnings).collect();
-        let served = self.metrics.address();
-        let metrics = self.other_config(metrics::KEY);
-        complaints.extend(self.metrics.follow(metrics.as_deref(), &self.switch));
-        if let Some(address) = self.metrics.address().filter(|now| Some(*now) != served) {
-            self.log.write(modules::BRIDGE, LogLevel::Info, || {
-                format!("metrics at http://{address}/metrics")
-            });
-        }
+        complaints.extend(self.follow_readers());
         // Complaints that were logged before are not logged again.
         for Complaint { level, text } in complaints.difference(&self.complaints) {
             self.log.write(modules::BRIDGE, *level, || text.clone());
@@ -65,6 +70,28 @@ impl Daemon {
             // An empty database asks for nothing, so nothing is awaited.
             self.is_ready = true;
         }
+    }
+
+    /// Opens and closes the servers of metrics and of the dashboard; returns the complaints.
+    fn follow_readers(&mut self) -> Vec<Complaint> {
+        let before = [self.metrics.address(), self.dashboard.address()];
+        let metrics = self.other_config(metrics::KEY);
+        let dashboard = self.other_config(dashboard::KEY);
+        let is_remote = self.other_config(dashboard::REMOTE_KEY);
+        let complaints = [
+            self.metrics.follow(metrics.as_deref(), &self.switch),
+            self.dashboard.follow((dashboard, is_remote), &self.switch),
+        ];
+        let now = [self.metrics.address(), self.dashboard.address()];
+        let pages = [("metrics", "metrics"), ("dashboard", "")];
+        for ((now, before), (what, path)) in now.into_iter().zip(before).zip(pages) {
+            if let Some(address) = now.filter(|_| now != before) {
+                self.log.write(modules::BRIDGE, LogLevel::Info, || {
+                    format!("{what} at http://{address}/{path}")
+                });
+            }
+        }
+        complaints.into_iter().flatten().collect()
     }
 
     /// Writes what became of the configuration, unless a transaction is under way.
@@ -156,7 +183,7 @@ impl Daemon {
     }
 
     /// A value of `Open_vSwitch.other_config`.
-    fn other_config(&mut self, key: &str) -> Option<String> {
+    pub(super) fn other_config(&mut self, key: &str) -> Option<String> {
         let replica = self.link.client().replica();
         let root = replica.rows(root::TABLE).next()?;
         root.get(root::OTHER_CONFIG).get(key).map(str::to_owned)

@@ -61,12 +61,12 @@ fn last_of(megaflows: &Megaflows) -> BTreeMap<&'static str, Vec<&MegaflowReport>
 }
 
 /// Orders entries from the last used.
-fn recency(entry: &MegaflowReport) -> Reverse<Option<thalweg_packet::Instant>> {
+pub(super) fn recency(entry: &MegaflowReport) -> Reverse<Option<thalweg_packet::Instant>> {
     Reverse(entry.used_at)
 }
 
 /// Notes why effects drop, also those on copies.
-fn note_reasons(effects: &[Effect], reasons: &mut Vec<DropReason>) {
+pub(super) fn note_reasons(effects: &[Effect], reasons: &mut Vec<DropReason>) {
     for effect in effects {
         if let Effect::Drop { reason, .. } = effect {
             reasons.push(*reason);
@@ -109,7 +109,7 @@ fn sample_text(
 }
 
 /// The packet for which an entry was made, as `ofproto/trace` takes it; `None` if none was kept.
-fn packet_text(
+pub(super) fn packet_text(
     pipeline: &Pipeline,
     names: &dyn TraceNames,
     megaflows: &Megaflows,

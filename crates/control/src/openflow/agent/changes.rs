@@ -13,6 +13,7 @@ use thalweg_openflow::message::switch::{FRAG_MASK, INVALID_TTL_TO_CONTROLLER, Sw
 use thalweg_openflow::{ErrorCode, Incoming, Refusal, Version, refuse};
 
 use super::link::Link;
+use super::tlv::TlvMaps;
 use super::{Agent, ConnectionKind};
 use crate::openflow::target::{Change, Target, Transaction};
 
@@ -188,12 +189,12 @@ impl<T: Target> Agent<T> {
             Message::MonitorCancel(id) => self.cancel_monitor(link, id)?,
             Message::TlvTableMod(asked) => {
                 let target = &mut self.target;
-                self.tlv
-                    .change(&asked, |number| target.uses_option(number))?;
-                self.target.map_options(&self.tlv.told());
+                let mut maps = TlvMaps::new(target.mapped_options());
+                maps.change(&asked, |number| target.uses_option(number))?;
+                target.map_options(&maps.told());
             }
             Message::TlvTableRequest => {
-                let table: TlvTable = self.tlv.told();
+                let table: TlvTable = TlvMaps::new(self.target.mapped_options()).told();
                 link.session.send(xid, &Message::TlvTableReply(table));
             }
             Message::Resume(packet) => self.resume(link.version(), packet)?,

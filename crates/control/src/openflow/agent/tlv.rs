@@ -14,6 +14,11 @@ pub(super) struct TlvMaps {
 }
 
 impl TlvMaps {
+    /// The options that have a field now.
+    pub(super) fn new(maps: Vec<TlvMap>) -> TlvMaps {
+        TlvMaps { maps }
+    }
+
     pub(super) fn told(&self) -> TlvTable {
         TlvTable {
             max_space: MAX_SPACE,

@@ -44,6 +44,10 @@ pub(super) const COMMANDS: &[Entry] = &[
         },
     ),
     (
+        ControlCommand::new("snapshot/show", "", 0, 0),
+        |asked, _| asked.running.snapshots.status(),
+    ),
+    (
         ControlCommand::new("fdb/show", "[bridge]", 0, 1),
         |asked, arguments| {
             asked.check_bridge(arguments.first())?;

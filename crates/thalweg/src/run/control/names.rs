@@ -9,9 +9,9 @@ use thalweg_vswitchd::trace::{FrozenTrace, FrozenTraces, TraceNames};
 pub(super) const BRIDGE: BridgeId = BridgeId(0);
 
 /// The names that the configuration gives. A port has the same number in the datapath.
-pub(super) struct RunNames<'a> {
-    pub(super) config: &'a Configuration,
-    pub(super) traces: &'a FrozenTraces,
+pub(in crate::run) struct RunNames<'a> {
+    pub(in crate::run) config: &'a Configuration,
+    pub(in crate::run) traces: &'a FrozenTraces,
 }
 
 impl RunNames<'_> {

@@ -1,6 +1,6 @@
 //! Commands that Open vSwitch does not have: why entries are as they are, why packets are
-//! dropped, what became of connections and of learned rules, how entries follow changes, and
-//! counts and busy entries for programs that ask often.
+//! dropped, what became of connections and of learned rules, what came back from a former run,
+//! how entries follow changes, and counts and busy entries for programs that ask often.
 
 use thalweg_unixctl::ControlCommand;
 
@@ -31,6 +31,10 @@ pub(super) const COMMANDS: &[Entry] = &[
     (
         ControlCommand::new("thalweg/connections", "", 0, 0),
         |daemon, _| Ok(tracking_text(&daemon.switch)),
+    ),
+    (
+        ControlCommand::new("thalweg/comeback", "", 0, 0),
+        |daemon, _| Ok(daemon.comeback_text()),
     ),
     (
         ControlCommand::new("thalweg/learning", "", 0, 0),

@@ -1,0 +1,329 @@
+//! The daemon in ovs-vswitchd's place, killed and started again, with Debian's `ovsdb-server`,
+//! `ovs-vsctl`, `ovs-ofctl` and `ovs-appctl`, and dummy ports. Needs no privileges.
+
+use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
+
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A database server and perhaps a daemon, with a folder of their own.
+struct Scene {
+    folder: tempfile::TempDir,
+    server: Child,
+    daemon: Option<Child>,
+}
+
+fn command(folder: &Path, program: &str) -> Command {
+    let mut command = Command::new(program);
+    for name in ["RUNDIR", "LOGDIR", "DBDIR", "SYSCONFDIR"] {
+        command.env(format!("OVS_{name}"), folder);
+    }
+    command.env("OVS_SYSLOG_METHOD", "null");
+    command.current_dir(folder).stdin(Stdio::null());
+    command
+}
+
+/// Runs a program with words as arguments; returns what it says, and whether it succeeded.
+fn run(folder: &Path, program: &str, words: &str) -> (String, bool) {
+    let mut command = command(folder, program);
+    let output = command.args(words.split_whitespace()).output();
+    let output = output.expect("it is installed");
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    (text, output.status.success())
+}
+
+fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "never: {what}");
+    }
+}
+
+impl Scene {
+    /// A database without a daemon.
+    fn new() -> Scene {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path();
+        let (said, is_ok) = run(path, "ovsdb-tool", &format!("create conf.db {SCHEMA}"));
+        assert!(is_ok, "{said}");
+        let mut server = command(path, "ovsdb-server");
+        server.args(["--remote=punix:db.sock", "conf.db", "-vconsole:off"]);
+        let server = server.spawn().expect("ovsdb-server is installed");
+        let socket = path.join("db.sock");
+        await_that("the database listens", || {
+            UnixStream::connect(&socket).is_ok()
+        });
+        let scene = Scene {
+            server,
+            daemon: None,
+            folder,
+        };
+        scene.ok("ovs-vsctl", "--no-wait init");
+        scene
+    }
+
+    fn start(&mut self) {
+        let mut daemon = command(self.folder.path(), env!("CARGO_BIN_EXE_thalweg"));
+        daemon.args([
+            "vswitchd",
+            "--enable-dummy",
+            "--pidfile",
+            "--log-file",
+            "-vconsole:off",
+        ]);
+        self.daemon = Some(daemon.spawn().expect("it was built"));
+    }
+
+    /// Ends the daemon as a crash does.
+    fn kill(&mut self) {
+        let mut daemon = self.daemon.take().expect("it runs");
+        daemon.kill().expect("it runs");
+        daemon.wait().expect("it was started");
+    }
+
+    fn ok(&self, program: &str, words: &str) -> String {
+        let (text, is_ok) = run(self.folder.path(), program, words);
+        assert!(is_ok, "{program} {words}: {text}");
+        text
+    }
+
+    fn vsctl(&self, words: &str) -> String {
+        self.ok("ovs-vsctl", &format!("--timeout=60 {words}"))
+    }
+
+    fn appctl(&self, words: &str) -> String {
+        self.ok("ovs-appctl", words)
+    }
+
+    fn log(&self) -> String {
+        let log = std::fs::read_to_string(self.folder.path().join("ovs-vswitchd.log"));
+        log.unwrap_or_default()
+    }
+
+    /// What a switch knows, without times.
+    fn state(&self) -> Vec<String> {
+        let mut state = Vec::new();
+        for (program, words) in [
+            ("ovs-ofctl", "-OOpenFlow14 dump-flows --no-stats br0"),
+            ("ovs-ofctl", "-OOpenFlow15 dump-groups br0"),
+            ("ovs-ofctl", "-OOpenFlow13 dump-meters br0"),
+            ("ovs-ofctl", "dump-tlv-map br0"),
+            ("ovs-appctl", "dpctl/dump-conntrack"),
+        ] {
+            let said = self.ok(program, words);
+            let mut lines: Vec<String> = said
+                .lines()
+                .filter(|line| !line.contains("xid="))
+                .map(|line| line.trim().to_owned())
+                .collect();
+            lines.sort();
+            state.extend(lines);
+        }
+        let table = self.appctl("fdb/show br0");
+        let stations = table.lines().skip(1).map(|line| {
+            let words: Vec<&str> = line.split_whitespace().take(3).collect();
+            words.join(" ")
+        });
+        state.extend(stations);
+        state
+    }
+
+    /// Packets that a rule has counted.
+    fn packets_of(&self, cookie: &str) -> u64 {
+        let said = self.ok("ovs-ofctl", &format!("dump-flows br0 cookie={cookie}/-1"));
+        let (_, behind) = said.split_once("n_packets=").expect("the rule is there");
+        let (count, _) = behind.split_once(',').expect("more counts");
+        count.parse().expect("a number")
+    }
+
+    fn snapshots(&self) -> u64 {
+        let said = self.appctl("thalweg/comeback");
+        let mut lines = said.lines();
+        let count = lines.find_map(|line| line.strip_prefix("snapshots written: "));
+        count.map_or(0, |count| count.parse().expect("a number"))
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        for child in self.daemon.iter_mut().chain([&mut self.server]) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn bridge() -> String {
+    let port = |name: &str| format!("add-port br0 {name} -- set Interface {name} type=dummy");
+    format!(
+        "add-br br0 -- set Bridge br0 datapath_type=dummy fail_mode=secure -- {} -- {}",
+        port("p1"),
+        port("p2")
+    )
+}
+
+fn packet(source: u8) -> String {
+    format!(
+        "netdev-dummy/receive p1 in_port(1),eth(src=50:54:00:00:00:{source:02x},\
+         dst=50:54:00:00:00:fe),eth_type(0x0800),ipv4(src=10.0.0.1,dst=10.0.0.2,proto=17,tos=0,\
+         ttl=64,frag=no),udp(src={},dst=53)",
+        1_000 + u16::from(source)
+    )
+}
+
+/// The daemon is killed while packets come in; the next one has all that it knew.
+#[test]
+fn a_daemon_that_was_killed_comes_back() {
+    let mut scene = Scene::new();
+    scene.start();
+    scene.vsctl(&bridge());
+    let settings = "thalweg-snapshot=true other_config:thalweg-snapshot-interval-ms=100";
+    scene.vsctl(&format!("set Open_vSwitch . other_config:{settings}"));
+    for words in [
+        "-OOpenFlow13 add-meter br0 meter=5,kbps,burst,bands=type=drop,rate=9000,burst_size=900",
+        "-OOpenFlow15 add-group br0 group_id=7,type=select,bucket=bucket_id:3,weight:5,output:2",
+        "add-tlv-map br0 {class=0xffff,type=2,len=4}->tun_metadata3",
+        "-OOpenFlow14 add-flow br0 cookie=0x1,priority=3,importance=9,udp,\
+         actions=ct(commit,zone=4,exec(set_field:6->ct_mark)),normal",
+        "-OOpenFlow14 add-flow br0 cookie=0x2,hard_timeout=900,send_flow_rem,tun_metadata3=1,\
+         actions=group:7",
+        "-OOpenFlow14 add-flow br0 cookie=0x3,table=2,dl_vlan=5,actions=meter:5,output:p2",
+    ] {
+        scene.ok("ovs-ofctl", words);
+    }
+    (0..20).for_each(|source| drop(scene.appctl(&packet(source))));
+    let expected = scene.state();
+    assert!(expected.len() > 45, "{expected:#?}");
+    // Two more snapshots: the second began after all of it.
+    let before = scene.snapshots();
+    await_that("snapshots are written", || scene.snapshots() >= before + 2);
+    let counted = scene.packets_of("0x1");
+    assert_eq!(counted, 20);
+    let is_over = AtomicBool::new(false);
+    let folder = scene.folder.path().to_owned();
+    std::thread::scope(|threads| {
+        // Clients lose their connection when the daemon dies.
+        threads.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                run(&folder, "ovs-appctl", &packet(3));
+            }
+        });
+        await_that("packets come in", || scene.packets_of("0x1") > counted);
+        scene.kill();
+        is_over.store(true, Ordering::Relaxed);
+    });
+    scene.start();
+    scene.vsctl("wait-until Interface p2 ofport=2");
+    await_that("it answers", || run(&folder, "ovs-appctl", "version").1);
+    await_that("it has read the snapshot", || {
+        scene.appctl("thalweg/comeback").contains("are there again")
+    });
+    assert_eq!(scene.state(), expected);
+    assert!(scene.packets_of("0x1") >= counted);
+    // A packet of a connection that is known is not new.
+    scene.ok(
+        "ovs-ofctl",
+        "add-flow br0 priority=9,udp,ct_state=-trk,actions=ct(table=1,zone=4)",
+    );
+    scene.ok(
+        "ovs-ofctl",
+        "add-flow br0 cookie=0x8,table=1,ct_mark=6,ct_state=+trk-inv,actions=drop",
+    );
+    scene.appctl(&packet(4));
+    assert_eq!(scene.packets_of("0x8"), 1);
+}
+
+/// Without being asked, the daemon forgets its rules, as Open vSwitch does.
+#[test]
+fn nothing_comes_back_unless_asked() {
+    let mut scene = Scene::new();
+    scene.start();
+    scene.vsctl(&bridge());
+    scene.ok("ovs-ofctl", "add-flow br0 actions=drop");
+    scene.kill();
+    scene.start();
+    scene.vsctl("set Bridge br0 other_config:seen=1");
+    assert_eq!(scene.ok("ovs-ofctl", "dump-flows --no-stats br0"), "");
+    let said = scene.appctl("thalweg/comeback");
+    assert!(
+        said.contains("flow-restore-wait: not asked for\n"),
+        "{said}"
+    );
+    assert!(said.contains("snapshot file: none\n"), "{said}");
+}
+
+/// Packets and controllers wait for rules; those that were added meanwhile stay.
+#[test]
+fn packets_and_controllers_wait_for_rules() {
+    let mut scene = Scene::new();
+    let controller = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    controller.set_nonblocking(true).expect("it can be asked");
+    let port = controller.local_addr().expect("it is bound").port();
+    scene.vsctl(&format!(
+        "--no-wait {} -- set-controller br0 tcp:127.0.0.1:{port} \
+         -- set Open_vSwitch . other_config:flow-restore-wait=true",
+        bridge()
+    ));
+    scene.start();
+    scene.vsctl("set Bridge br0 other_config:seen=1");
+    scene.ok("ovs-ofctl", "add-flow br0 cookie=0x5,actions=output:2");
+    scene.appctl(&packet(1));
+    await_that("the packet is dropped", || {
+        scene
+            .appctl("thalweg/comeback")
+            .contains("packets dropped meanwhile: 1\n")
+    });
+    let said = scene.appctl("thalweg/comeback");
+    assert!(
+        said.starts_with("flow-restore-wait: waiting for "),
+        "{said}"
+    );
+    assert!(said.contains(" s, no deadline\n"), "{said}");
+    assert!(controller.accept().is_err(), "no controller is connected");
+    scene.vsctl("remove Open_vSwitch . other_config flow-restore-wait");
+    let said = scene.appctl("thalweg/comeback");
+    assert!(said.contains(" s, by the database\n"), "{said}");
+    await_that("the controller is connected", || {
+        controller.accept().is_ok()
+    });
+    scene.appctl(&packet(2));
+    await_that("the packet is forwarded", || scene.packets_of("0x5") == 1);
+    // Once is for ever.
+    scene.vsctl("set Open_vSwitch . other_config:flow-restore-wait=true");
+    scene.appctl(&packet(3));
+    await_that("the packet is forwarded", || scene.packets_of("0x5") == 2);
+}
+
+/// With a deadline forwarding begins by itself.
+#[test]
+fn the_wait_for_rules_has_a_deadline() {
+    let mut scene = Scene::new();
+    let settings = "flow-restore-wait=true other_config:flow-restore-wait-deadline-ms=300";
+    let set = format!("set Open_vSwitch . other_config:{settings}");
+    scene.vsctl(&format!("--no-wait {} -- {set}", bridge()));
+    scene.start();
+    scene.vsctl("set Bridge br0 other_config:seen=1");
+    scene.ok("ovs-ofctl", "add-flow br0 cookie=0x5,actions=output:2");
+    await_that("the deadline ends it", || {
+        scene
+            .appctl("thalweg/comeback")
+            .contains(" s, by its deadline\n")
+    });
+    let log = scene.log();
+    assert!(
+        log.contains("flow-restore-wait is still true after"),
+        "{log}"
+    );
+    await_that("a packet is forwarded", || {
+        scene.appctl(&packet(1));
+        scene.packets_of("0x5") > 0
+    });
+}
