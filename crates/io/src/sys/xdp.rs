@@ -16,8 +16,8 @@
 //! The folder's invariant 4 means here: a chunk is either this process's or the kernel's.
 //!
 //! 1. A chunk of queue q is the kernel's from the moment it is in the fill ring of q until it comes
-//!    back in the rx ring of q. Each queue has as many chunks as a ring has slots, so the fill
-//!    ring has room for all of them.
+//!    back in the rx ring of q. The fill ring has two slots for each chunk of its queue: what the
+//!    kernel has read and not said so yet is at most one of them.
 //! 2. A chunk for sending is the kernel's from the moment it is in the tx ring until it comes back
 //!    in the completion ring, or is taken back from the tx ring before the kernel looked.
 //! 3. No number that the kernel wrote is trusted: a frame outside the memory is refused, and a ring

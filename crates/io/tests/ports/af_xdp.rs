@@ -1,6 +1,7 @@
 //! AF_XDP ports on a cable, compared with packet sockets.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use thalweg_io::{
     AfXdpPort, DropReason, Error, Port, PortConfig, PortKind, PortStatus, ReceiveMethod, XdpMode,
@@ -33,6 +34,7 @@ over_both_modes! {
     an_empty_pool_delays_frames_and_loses_none,
     partial_checksums_are_completed,
     what_the_kernel_drops_is_counted,
+    no_room_is_lost_while_frames_arrive_and_are_taken,
     the_link_is_followed_down_up_and_away,
     frames_for_an_interface_without_carrier_are_dropped_one_by_one,
     every_queue_is_received_from,
@@ -299,6 +301,42 @@ fn what_the_kernel_drops_is_counted(mode: XdpMode) {
         "the rings are shorter than the flood"
     );
     assert_eq!(right.counters().drops.total(), dropped);
+}
+
+/// Whatever happens between two processors, all of the memory can be filled again.
+fn no_room_is_lost_while_frames_arrive_and_are_taken(mode: XdpMode) {
+    let cable = Cable::new("room");
+    let mut left = af_packet(&cable.left, "va", MESSAGES);
+    let mut right = af_xdp(&cable.right, "vb", mode);
+    let frames: Vec<_> = vec![frame(60); 32];
+    let is_over = AtomicBool::new(false);
+    let (mut pool, mut burst) = (pool(), Vec::new());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut pool = super::pool();
+            for _ in 0..4000 {
+                send(&mut left, &mut pool, &frames);
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        loop {
+            let was_over = is_over.load(Ordering::Relaxed);
+            right.receive(&mut pool, &mut burst, Instant::ZERO);
+            let is_empty = burst.is_empty();
+            pool.put_burst(&mut burst);
+            if was_over && is_empty {
+                return;
+            }
+        }
+    });
+    let before = right.counters();
+    for _ in 0..2048 / 32 {
+        send(&mut left, &mut pool, &frames);
+    }
+    receive(&mut right, &mut pool, 2048);
+    let after = right.counters();
+    assert_eq!(after.received_packets - before.received_packets, 2048);
+    assert_eq!(after.drops, before.drops);
 }
 
 fn the_link_is_followed_down_up_and_away(mode: XdpMode) {

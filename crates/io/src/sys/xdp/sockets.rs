@@ -12,8 +12,10 @@ use super::queue::{BadFrame, Flushed, ReceiveQueue, SendQueue, wake_receiver};
 use super::ring::{Consumer, Producer};
 use super::umem::Umem;
 
-/// The slots of each ring, and the chunks of each queue and of the sender.
+/// The slots of each ring but the fill ring, and the chunks of each queue and of the sender.
 const SLOTS: u32 = 2048;
+/// Two for each chunk: the kernel shows a frame before it says that it has read the fill ring.
+const FILL_SLOTS: u32 = 2 * SLOTS;
 
 /// Bytes of frames that are on their way that the kernel may hold for us.
 const SEND_BYTES: libc::c_int = 8 << 20;
@@ -212,12 +214,13 @@ fn new_socket(config: &XdpSocketsConfig) -> Result<OwnedFd, Refused> {
 /// Makes a socket's rings; returns where their parts are.
 fn make_rings(socket: &OwnedFd, sends: bool) -> io::Result<libc::xdp_mmap_offsets> {
     let rings = [
-        libc::XDP_UMEM_FILL_RING,
-        libc::XDP_UMEM_COMPLETION_RING,
-        libc::XDP_RX_RING,
+        (libc::XDP_UMEM_FILL_RING, FILL_SLOTS),
+        (libc::XDP_UMEM_COMPLETION_RING, SLOTS),
+        (libc::XDP_RX_RING, SLOTS),
     ];
-    for ring in rings.into_iter().chain(sends.then_some(libc::XDP_TX_RING)) {
-        set(socket, ring, &SLOTS)?;
+    let sending = sends.then_some((libc::XDP_TX_RING, SLOTS));
+    for (ring, slots) in rings.into_iter().chain(sending) {
+        set(socket, ring, &slots)?;
     }
     // SAFETY: zeros are a value of this structure (1).
     let nothing: libc::xdp_mmap_offsets = unsafe { std::mem::zeroed() };
@@ -237,7 +240,7 @@ fn map_receiving(
     queue: u32,
 ) -> io::Result<ReceiveQueue> {
     let fill_offset = libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t;
-    let mut fill = Producer::map(socket, fill_offset, offsets.fr, SLOTS)?;
+    let mut fill = Producer::map(socket, fill_offset, offsets.fr, FILL_SLOTS)?;
     let arrived: Consumer<xdp_desc> =
         Consumer::map(socket, libc::XDP_PGOFF_RX_RING, offsets.rx, SLOTS)?;
     for chunk in queue * SLOTS..(queue + 1) * SLOTS {
