@@ -79,11 +79,12 @@ fn partial_checksums_from_the_kernels_stack_are_completed(method: ReceiveMethod)
     }
 }
 
-/// Forwards between two ports until told to stop; returns the longest frame seen.
+/// Forwards between two ports until told to stop and nothing comes; returns the longest frame seen.
 fn forward(left: &mut dyn Port, right: &mut dyn Port, stop: &AtomicBool) -> usize {
     let mut pool = PacketPool::with_capacity(512, 2048);
     let (mut burst, mut longest) = (Vec::new(), 0);
-    while !stop.load(Ordering::Relaxed) {
+    loop {
+        let is_over = stop.load(Ordering::Relaxed);
         left.receive(&mut pool, &mut burst, Instant::ZERO);
         let mut is_idle = burst.is_empty();
         longest = burst.iter().map(Packet::len).fold(longest, usize::max);
@@ -92,11 +93,13 @@ fn forward(left: &mut dyn Port, right: &mut dyn Port, stop: &AtomicBool) -> usiz
         is_idle &= burst.is_empty();
         longest = burst.iter().map(Packet::len).fold(longest, usize::max);
         send_burst(left, &mut pool, &mut burst);
-        if is_idle {
-            wait(&[left.descriptor().unwrap(), right.descriptor().unwrap()]);
+        match is_idle {
+            // What hosts had sent until then is forwarded, so that all counts agree.
+            true if is_over => return longest,
+            true => wait(&[left.descriptor().unwrap(), right.descriptor().unwrap()]),
+            false => {}
         }
     }
-    longest
 }
 
 struct StopAtEnd<'a>(&'a AtomicBool);
