@@ -351,7 +351,7 @@ impl Switch {
         let now = self.now();
         let pinned = self.desks.oldest_pinned(now);
         let kept = self.kept_version.upgrade();
-        let kept = kept.and_then(|kept| kept.at(shared.clock.real_now()));
+        let kept = kept.and_then(|kept| kept.keep(shared.clock.real_now()));
         let pinned = pinned.into_iter().chain(kept);
         let oldest = pinned.fold(delta.version, Ord::min);
         steps::reclaim(&shared.pipeline, oldest);

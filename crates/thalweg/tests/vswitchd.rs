@@ -821,11 +821,14 @@ fn an_interface_receives_what_its_policing_allows() {
     daemon.vsctl("set Interface p1 ingress_policing_kpkts_rate=1 ingress_policing_kpkts_burst=1");
     assert_eq!(passed(), 20);
     daemon.vsctl("add-port br0 pp -- set Interface pp type=patch ingress_policing_rate=9");
+    let tunnel = "set Interface t type=vxlan options:remote_ip=127.0.0.1 ingress_policing_rate=9";
+    daemon.vsctl(&format!("add-port br0 t -- {tunnel}"));
     let log = std::fs::read_to_string(daemon.folder.path().join("ovs-vswitchd.log"));
-    assert!(
-        log.expect("a log")
-            .contains("ingress_policing has no effect on a patch")
-    );
+    let log = log.expect("a log");
+    for kind in ["patch", "tunnel"] {
+        let said = format!("ingress_policing has no effect on a {kind}");
+        assert!(log.contains(&said), "{log}");
+    }
     daemon.stop();
 }
 

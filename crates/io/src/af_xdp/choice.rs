@@ -2,13 +2,16 @@
 //!
 //! A packet socket, unless AF_XDP is surely better and takes nothing away:
 //!
-//! 1. The host has no address on the interface: AF_XDP would take the host's own packets away.
+//! 1. The host has no address on the interface, and no bridge, bond or VLAN of the host is on it:
+//!    AF_XDP would take their packets away.
 //! 2. The card leaves VLAN tags in the frames, which AF_XDP would lose otherwise.
 //! 3. The interface's frames fit into a chunk.
 //! 4. The card reads and writes the frames' memory itself. Where the kernel copies, a packet socket
 //!    also keeps segments whole, which is worth more.
 //!
 //! A tap is never meant: on one that exists another program may want to be the owner's end.
+
+use std::path::Path;
 
 use thalweg_packet::PortId;
 
@@ -27,6 +30,8 @@ struct Facts {
     /// Whether a way to receive from a packet socket was asked for.
     has_method: bool,
     has_address: bool,
+    /// Whether another interface of the host sends and receives by it.
+    is_shared: bool,
     takes_tags_out: bool,
     mtu_bytes: usize,
 }
@@ -40,6 +45,11 @@ impl Facts {
         if self.has_address {
             return Some(
                 "this host has an address there, and AF_XDP would take its packets".into(),
+            );
+        }
+        if self.is_shared {
+            return Some(
+                "another interface of this host is on it, and AF_XDP would take its packets".into(),
             );
         }
         if self.takes_tags_out {
@@ -64,6 +74,8 @@ pub(crate) fn open_best(
         has_method: method.is_some(),
         // What cannot be read keeps the packet socket.
         has_address: has_address(name).unwrap_or(true),
+        // A process in a namespace may have the machine's `/sys`, which does not tell.
+        is_shared: is_shared(name).unwrap_or(false),
         takes_tags_out: interface.takes_tags_out(),
         mtu_bytes: interface.mtu().map_or(usize::MAX, |mtu| mtu as usize),
     };
@@ -87,6 +99,18 @@ pub(crate) fn open_best(
     })
 }
 
+/// Whether an interface is part of another one, or has others on it.
+fn is_shared(name: &str) -> std::io::Result<bool> {
+    let entries = std::fs::read_dir(Path::new("/sys/class/net").join(name))?;
+    for entry in entries {
+        let entry = entry?.file_name();
+        if entry == "master" || entry.to_string_lossy().starts_with("upper_") {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 fn with_zero_copy() -> XdpSettings {
     XdpSettings {
         mode: XdpMode::NativeWithZeroCopy,
@@ -103,6 +127,7 @@ mod tests {
         let best = Facts {
             has_method: false,
             has_address: false,
+            is_shared: false,
             takes_tags_out: false,
             mtu_bytes: 1500,
         };
@@ -121,6 +146,13 @@ mod tests {
                     ..best
                 },
                 "an address",
+            ),
+            (
+                Facts {
+                    is_shared: true,
+                    ..best
+                },
+                "another interface",
             ),
             (
                 Facts {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use thalweg_conntrack::Cursor;
@@ -20,7 +21,8 @@ use crate::switch::Switch;
 /// Rules that are copied, or slots of the tracker that are visited, under one lock.
 pub(super) const SLICE: u32 = 128;
 
-/// How long the pipeline keeps a version for a capture. One that takes longer is given up.
+/// How long the pipeline keeps a version for a capture. One that takes longer is given up if rules
+/// change.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A version that a capture reads.
@@ -28,12 +30,18 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct KeptVersion {
     version: Version,
     kept_until: Instant,
+    /// Whether what only this version had may be gone.
+    is_given_up: AtomicBool,
 }
 
 impl KeptVersion {
-    /// The version, while it must be kept.
-    pub(crate) fn at(&self, real_now: Instant) -> Option<Version> {
-        (real_now < self.kept_until).then_some(self.version)
+    /// The version, while it must be kept. With `None` it is given up.
+    pub(crate) fn keep(&self, real_now: Instant) -> Option<Version> {
+        if real_now < self.kept_until {
+            return Some(self.version);
+        }
+        self.is_given_up.store(true, Ordering::Release);
+        None
     }
 }
 
@@ -85,6 +93,7 @@ impl Switch {
         let kept = Arc::new(KeptVersion {
             version: self.pipeline().version(),
             kept_until: self.shared.clock.real_now() + PATIENCE,
+            is_given_up: AtomicBool::new(false),
         });
         self.kept_version = Arc::downgrade(&kept);
         let is_among = self.pipeline().has_bridges();
@@ -287,9 +296,9 @@ impl Capture {
             }
         }
         // Invariant 1 of `snapshot`: nothing of the version was given up meanwhile.
-        match self.kept.at(self.shared.clock.real_now()) {
-            Some(_) => Ok(count),
-            None => Err(overtaken()),
+        match self.kept.is_given_up.load(Ordering::Acquire) {
+            false => Ok(count),
+            true => Err(overtaken()),
         }
     }
 

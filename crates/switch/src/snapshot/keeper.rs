@@ -101,6 +101,7 @@ impl SnapshotKeeper {
     ) -> Option<SnapshotError> {
         let failure = match self.outcomes.try_recv() {
             Ok(written) => self.note(written),
+            Err(error) if error.is_disconnected() && self.is_writing => self.note(Err(ended())),
             Err(_) => None,
         };
         if !self.is_writing && Instant::now() >= self.next {
@@ -134,7 +135,7 @@ impl SnapshotKeeper {
         self.end();
         match written {
             Ok(written) => written.map(|(contents, _)| contents),
-            Err(_) => Err(io::Error::other("the thread that writes has ended").into()),
+            Err(_) => Err(ended()),
         }
     }
 
@@ -199,6 +200,10 @@ impl SnapshotKeeper {
             let _ = thread.join();
         }
     }
+}
+
+fn ended() -> SnapshotError {
+    io::Error::other("the thread that writes has ended").into()
 }
 
 impl Drop for SnapshotKeeper {

@@ -338,11 +338,18 @@ impl Switch {
     /// Finds the rules that a change has added: in their order, as all of them are new.
     fn note_rules(&self, rules: Rules, delta: &Delta, ids: &mut Vec<(RuleId, RuleRecord)>) {
         let pipeline = self.shared.pipeline.read();
-        for (record, id) in rules.records.into_iter().zip(&delta.inserted) {
-            let is_it = pipeline.rule(*id).is_some_and(|rule| {
-                (rule.cookie, rule.precedence.priority()) == (record.cookie, record.priority)
+        let mut inserted = delta.inserted.iter().peekable();
+        for (record, operation) in rules.records.into_iter().zip(&rules.change.operations) {
+            // A table with a limit may have lost some of them again.
+            let is_it = inserted.peek().is_some_and(|id| {
+                let known = pipeline.flow_of(**id);
+                let known = known.map(|flow| (flow.table, flow.priority, flow.matching));
+                let Operation::Add(flow) = operation else {
+                    return false;
+                };
+                known == Some((flow.table, flow.priority, flow.matching.clone()))
             });
-            if is_it {
+            if is_it && let Some(id) = inserted.next() {
                 ids.push((*id, record));
             }
         }

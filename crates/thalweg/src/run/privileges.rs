@@ -86,6 +86,7 @@ fn named_files(config: &Configuration) -> Vec<&Path> {
     let rules = config.rules.iter().chain(&config.groups);
     files.extend(rules.map(PathBuf::as_path));
     files.extend(config.control.as_deref());
+    files.extend(config.snapshot.iter().map(|snapshot| snapshot.file.path()));
     files.extend(config.v2p.iter().map(|v2p| v2p.map.as_path()));
     let mut keys = Vec::new();
     if let Some(openflow) = &config.openflow {

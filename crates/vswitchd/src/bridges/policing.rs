@@ -52,10 +52,16 @@ impl Bridges {
                     continue;
                 };
                 interface.policing = wanted;
-                if interface.kind == Some(DeviceKind::Patch) {
+                // A tunnel's socket receives for others too.
+                let kind = match interface.kind {
+                    Some(DeviceKind::Patch) => Some("patch"),
+                    Some(DeviceKind::Tunnel(_)) => Some("tunnel"),
+                    _ => None,
+                };
+                if let Some(kind) = kind {
                     let name = &interface.wanted.name;
                     complaints.push(format!(
-                        "interface {name}: ingress_policing has no effect on a patch"
+                        "interface {name}: ingress_policing has no effect on a {kind}"
                     ));
                     continue;
                 }

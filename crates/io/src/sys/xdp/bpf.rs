@@ -84,7 +84,8 @@ impl XdpLink {
         Ok(XdpLink { link })
     }
 
-    /// Whether the program still is on the interface.
+    /// Whether the program still is on the interface. Older kernels do not tell without a
+    /// capability (`CAP_BPF`, before 5.19); then it counts as there.
     pub(crate) fn is_attached(&self) -> bool {
         let mut info = LinkInfo::default();
         let mut asked = InfoByDescriptor {
@@ -94,7 +95,7 @@ impl XdpLink {
         };
         // SAFETY: the kernel writes at most `info_bytes` bytes of `info`, which lives (2).
         let answer = unsafe { bpf(OBJ_GET_INFO_BY_FD, &mut asked) };
-        answer.is_ok() && info.interface_index != 0
+        answer.is_err() || info.interface_index != 0
     }
 }
 
