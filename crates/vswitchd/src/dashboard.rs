@@ -1,10 +1,10 @@
 //! The dashboard of a running switch, for the daemon and for `thalweg run`: answers the questions
 //! of browsers from the loop that owns the switch.
 //!
-//! 1. Counts are taken at most once per [`FRESH`], whatever browsers ask for.
+//! 1. Counts are taken at most once per `FRESH`, whatever browsers ask for.
 //! 2. Entries are looked at only for a browser that waits, a slice in each round of the loop. Scans
-//!    take [`SHARE`] of the time at most.
-//! 3. A question about a packet is answered by the rules alone. At most [`QUESTIONS_MAX`] questions
+//!    take `SHARE` of the time at most.
+//! 3. A question about a packet is answered by the rules alone. At most `QUESTIONS_MAX` questions
 //!    are answered in a round.
 
 use std::net::SocketAddr;

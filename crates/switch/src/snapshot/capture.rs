@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use thalweg_conntrack::Cursor;
@@ -17,6 +17,7 @@ use super::records::{
 };
 use crate::rule_duty::Shared;
 use crate::switch::Switch;
+use crate::sync::AtomicBool;
 
 /// Rules that are copied, or slots of the tracker that are visited, under one lock.
 pub(super) const SLICE: u32 = 128;

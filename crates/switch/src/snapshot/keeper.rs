@@ -32,7 +32,6 @@ pub struct SnapshotSettings {
 type Written = Result<(SnapshotContents, Duration), SnapshotError>;
 
 /// Writes snapshots of one switch.
-#[derive(Debug)]
 pub struct SnapshotKeeper {
     settings: SnapshotSettings,
     sources: u32,
@@ -199,6 +198,12 @@ impl SnapshotKeeper {
             // A panic of the thread was told by the missing outcome.
             let _ = thread.join();
         }
+    }
+}
+
+impl std::fmt::Debug for SnapshotKeeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SnapshotKeeper({:?})", self.settings)
     }
 }
 
