@@ -7,8 +7,8 @@
 //! ```
 //!
 //! [`DashboardServer::start`] gives both ends. The owner takes questions from
-//! [`DashboardDesk::next`] in its loop and answers them; the server wakes it. What an answer says
-//! is the owner's matter: this crate knows no switch.
+//! [`DashboardDesk::next_question`] in its loop and answers them; the server wakes it. What an
+//! answer says is the owner's matter: this crate knows no switch.
 //!
 //! 1. The server listens on loopback only, unless it is told otherwise.
 //! 2. A request must name the server by an address or as `localhost`, so that a page of another
