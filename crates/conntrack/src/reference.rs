@@ -24,7 +24,7 @@ use crate::{
 
 /// A connection in the list.
 #[derive(Clone, Debug)]
-struct Known {
+pub(crate) struct Known {
     original: Tuple,
     reply: Tuple,
     mark: u32,
@@ -447,6 +447,24 @@ impl Reference {
         let is_source = target.0 == TranslationKind::Source;
         let mut replies = nat::reply_tuples(tuple, translation, target, self.seed, random);
         (replies.find(is_free), [is_source, !is_source])
+    }
+
+    /// The list as a save has it: where the peers of TCP are by now is not known.
+    pub(crate) fn saved(&self, now: Instant) -> Vec<Known> {
+        let living = self.known.iter().filter(|known| known.deadline > now);
+        let mut saved: Vec<Known> = living.cloned().collect();
+        for known in &mut saved {
+            if let Progress::Tcp(peers) = &mut known.progress {
+                peers.set_stale();
+            }
+        }
+        saved
+    }
+
+    /// Has a saved list in place of its own, and announcements of none.
+    pub(crate) fn resume(&mut self, saved: Vec<Known>) {
+        self.known = saved;
+        self.announced.clear();
     }
 
     /// Ends the connections of a zone.

@@ -19,6 +19,7 @@
 //!    (RFC 7323, section 2.3), and its first answer is not checked for what it acknowledges.
 //! 5. A SYN ends a connection whose peers have both closed, and begins the next one.
 //! 6. The numbers of a peer are those of its last SYN that the other peer may have answered.
+//! 7. Connections that come back from a save have numbers of the past; see `tcp/stale.rs`.
 //!
 //! Departures from Open vSwitch: a peer that opens at the same time as the first is known by
 //! its own SYN, and a first SYN sent again with another number replaces the old one (there both
@@ -30,6 +31,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::entry::{TcpPeer, TcpPeerFlags, TcpState};
 use crate::timeout::Timeout;
+
+mod stale;
 
 /// The largest shift of a window (RFC 7323, section 2.3).
 const MAX_SCALE: u8 = 14;
@@ -80,6 +83,9 @@ struct Peer {
     max_window: u32,
     scale: Scale,
     state: TcpState,
+    /// Whether the peer has not spoken since the connection came back; invariant 7.
+    #[serde(skip, default = "stale::is_stale_when_read")]
+    is_stale: bool,
 }
 
 /// Both peers: the one that sent the first segment, and the other.
@@ -171,6 +177,7 @@ impl Peer {
             max_window: window.div_ceil(1 << scale.shift()),
             scale,
             state: TcpState::SynSent,
+            is_stale: false,
         }
     }
 
@@ -182,6 +189,7 @@ impl Peer {
             max_window: 1,
             scale,
             state: TcpState::Closed,
+            is_stale: false,
         }
     }
 
@@ -234,6 +242,9 @@ impl Peers {
         if segment.has_bad_flags() {
             return Judgement::BadFlags;
         }
+        if self.is_stale() {
+            return self.update_stale(segment, is_reply, checks_sequence);
+        }
         let [source, destination] = self.sides(is_reply);
         if segment.flags & (flag::SYN | flag::ACK) == flag::SYN {
             // Invariant 5.
@@ -259,8 +270,7 @@ impl Peers {
         } else {
             return Judgement::OutOfWindow; // Invariant 2: `fit` is dropped.
         };
-        self.0[usize::from(is_reply)] = fit.source;
-        self.0[usize::from(!is_reply)] = fit.destination;
+        self.set_sides(fit, is_reply);
         judgement
     }
 
@@ -285,6 +295,12 @@ impl Peers {
             self.0[usize::from(is_reply)],
             self.0[usize::from(!is_reply)],
         ]
+    }
+
+    /// Puts back what a segment of the sender has made of both.
+    fn set_sides(&mut self, fit: Fit, is_reply: bool) {
+        self.0[usize::from(is_reply)] = fit.source;
+        self.0[usize::from(!is_reply)] = fit.destination;
     }
 }
 

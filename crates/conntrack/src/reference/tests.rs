@@ -12,7 +12,10 @@ use thalweg_packet::wire::TcpFlags;
 use super::*;
 use crate::tests::{Stage, address, error, packet, text};
 use crate::tracker::FlushFilter;
-use crate::{AddressTranslation, Alg, Bits, Endpoint, Selection};
+use crate::{
+    AddressTranslation, Alg, Bits, Cursor, Endpoint, NotResumed, SavedConnection, Selection,
+    Tracker,
+};
 
 /// One step of a story.
 #[derive(Clone, Debug)]
@@ -51,6 +54,10 @@ enum Step {
     FlushTuple {
         back: usize,
     },
+    /// Saves the connections.
+    Save,
+    /// Starts again with what was saved last.
+    Restart,
 }
 
 /// What a packet looks like.
@@ -240,6 +247,8 @@ fn step(is_ipv6: bool) -> BoxedStrategy<Step> {
         1 => (0..2_u16, 0..6_u32).prop_map(|(zone, limit)| Step::Limit(zone, limit)),
         1 => (0..8_u16).prop_map(Step::Flush),
         1 => (0..4_usize).prop_map(|back| Step::FlushTuple { back }),
+        1 => Just(Step::Save),
+        1 => Just(Step::Restart),
     ]
     .boxed()
 }
@@ -307,6 +316,11 @@ struct Pair {
     seen: Vec<Vec<u8>>,
     /// Protocols and states that were answered.
     answers: BTreeSet<(u8, String)>,
+    config: Config,
+    /// What was saved last, and what its twin would have saved.
+    saved: (Vec<Vec<u8>>, Vec<Known>),
+    /// Restarts with connections of TCP.
+    restarts: usize,
 }
 
 impl Pair {
@@ -318,6 +332,9 @@ impl Pair {
             collects,
             seen: Vec::new(),
             answers: BTreeSet::new(),
+            config,
+            saved: Default::default(),
+            restarts: 0,
         }
     }
 
@@ -378,9 +395,43 @@ impl Pair {
                     prop_assert_eq!(is_ended, self.twin.flush_tuple(&tuple, now));
                 }
             }
+            // What came first in a full table is not known after a restart.
+            Step::Save | Step::Restart if self.collects => {}
+            Step::Save => self.save(),
+            Step::Restart if self.saved.0.is_empty() => {}
+            Step::Restart => self.restart()?,
         }
         prop_assert_eq!(self.stage.entries(), self.twin.entries(self.stage.now));
         self.stage.tracker.assert_whole();
+        Ok(())
+    }
+
+    fn save(&mut self) {
+        let now = self.stage.now;
+        let (saved, next) = self.stage.tracker.saved(Cursor::default(), 1_000_000, now);
+        assert_eq!(next, None);
+        let bytes = |saved| postcard::to_allocvec(saved).expect("it has a form");
+        self.saved = (saved.iter().map(bytes).collect(), self.twin.saved(now));
+    }
+
+    fn restart(&mut self) -> Result<(), TestCaseError> {
+        let now = self.stage.now;
+        let tracker = Tracker::new(Config {
+            shard_count: self.config.shard_count % 5 + 1,
+            ..self.config
+        });
+        let (all, twins) = &self.saved;
+        for bytes in all {
+            let saved: SavedConnection = postcard::from_bytes(bytes).expect("it is whole");
+            match tracker.resume(saved, now) {
+                Ok(()) | Err(NotResumed::Over) => {}
+                Err(other) => prop_assert!(false, "{other}"),
+            }
+        }
+        self.twin.resume(twins.clone());
+        self.stage.tracker = tracker;
+        let is_tcp = |entry: &ConnectionEntry| entry.original.protocol == protocol::TCP;
+        self.restarts += usize::from(self.twin.entries(now).iter().any(is_tcp));
         Ok(())
     }
 
@@ -502,14 +553,17 @@ proptest! {
 fn the_stories_reach_all_kinds_of_answers() {
     let mut runner = TestRunner::deterministic();
     let mut answers = BTreeSet::new();
-    for _ in 0..500 {
+    let mut restarts = 0;
+    for _ in 0..2_000 {
         let (is_ipv6, steps) = story().new_tree(&mut runner).expect("a story").current();
         let mut pair = Pair::new(Config::default(), is_ipv6, false);
         for step in steps {
             pair.take(step).expect("the same answers");
         }
         answers.append(&mut pair.answers);
+        restarts += pair.restarts;
     }
+    assert!(restarts > 100, "{restarts}");
     let all: BTreeSet<&str> = answers.iter().map(|(_, state)| state.as_str()).collect();
     for state in [
         "new|trk",

@@ -6,6 +6,8 @@ use super::flag::{ACK, FIN, PSH, RST, SYN};
 use super::*;
 use TcpState::{Closed, Closing, Established, FinWait2, SynSent, TimeWait};
 
+mod stale;
+
 const CLIENT: bool = false;
 const SERVER: bool = true;
 
@@ -544,6 +546,9 @@ proptest! {
     ) {
         let mut peers = Peers::new(&first);
         for (segment, is_reply, checks) in rest {
+            if segment.window % 8 == 0 {
+                peers.set_stale();
+            }
             let before = peers;
             let judgement = peers.update(&segment, is_reply, checks);
             if matches!(judgement, Judgement::OutOfWindow | Judgement::BadFlags) {
@@ -576,6 +581,10 @@ proptest! {
             let there = moved(&segment, own, other);
             if segment.acknowledgment == 0 || there.acknowledgment == 0 {
                 continue;
+            }
+            if segment.window % 8 == 0 {
+                peers.set_stale();
+                far.set_stale();
             }
             prop_assert_eq!(
                 peers.update(&segment, is_reply, true),

@@ -1,9 +1,12 @@
 //! Connections as values that outlive their tracker: a switch that starts again has them still.
 //!
 //! 1. A resumed connection is the one that was saved: what it says of the next packet, and when
-//!    it ends, are the same. The caller's clock must go on from where the saved one was.
+//!    it ends, are the same, but for 4. The caller's clock must go on from where the saved one
+//!    was.
 //! 2. Of connections with a tuple in common, the one that is there stays.
 //! 3. Announced connections that have not begun are not saved, nor are fragments.
+//! 4. The peers of a TCP connection have spoken between save and resumption, so they come back
+//!    as stale (`tcp/stale.rs`): their next segments tell where they are now.
 
 use serde::{Deserialize, Serialize};
 use thalweg_packet::Instant;
@@ -36,6 +39,13 @@ pub enum NotResumed {
 }
 
 impl SavedConnection {
+    fn new(mut connection: Connection) -> SavedConnection {
+        if let Progress::Tcp(peers) = &mut connection.progress {
+            peers.set_stale(); // Invariant 4.
+        }
+        SavedConnection(connection)
+    }
+
     /// The connection as a dump shows it.
     pub fn entry(&self, now: Instant) -> ConnectionEntry {
         self.0.entry(now)
@@ -80,7 +90,7 @@ impl Tracker {
             let connection = shard
                 .get(slot)
                 .filter(|connection| !connection.is_over(now));
-            saved.extend(connection.cloned().map(SavedConnection));
+            saved.extend(connection.cloned().map(SavedConnection::new));
             None
         });
         (saved, next)
