@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 
 /// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A database server and perhaps a daemon, with a folder of their own.
 struct Scene {
@@ -44,6 +44,7 @@ fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
         assert!(start.elapsed() < PATIENCE, "never: {what}");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
