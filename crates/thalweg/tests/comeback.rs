@@ -309,6 +309,29 @@ fn what_was_denied_stays_denied() {
     }
 }
 
+/// A bridge whose OpenFlow settings change keeps its rules, and gets none.
+#[test]
+fn other_settings_leave_rules_alone() {
+    let mut scene = Scene::new();
+    scene.start();
+    scene.vsctl("add-br br0 -- set Bridge br0 datapath_type=dummy");
+    assert_eq!(scene.rules(), ["priority=0 actions=NORMAL"]);
+    scene.ok(
+        "ovs-ofctl",
+        "-OOpenFlow13 add-flow br0 priority=0,actions=drop",
+    );
+    for settings in [
+        "protocols=OpenFlow10,OpenFlow13",
+        "other_config:datapath-id=00000000000000ab",
+    ] {
+        scene.vsctl(&format!("set Bridge br0 {settings}"));
+        scene.meet();
+        assert_eq!(scene.rules(), ["priority=0 actions=drop"], "{settings}");
+    }
+    let said = scene.ok("ovs-ofctl", "show br0");
+    assert!(said.contains("dpid:00000000000000ab"), "{said}");
+}
+
 /// The rule that forwards while no controller answers does not come back, and the daemon waits as
 /// long as ever before it is added again, although its clock shows hours.
 #[test]

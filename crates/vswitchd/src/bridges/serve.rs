@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use thalweg_control::openflow::{
-    AgentLimits, ControllerTarget, ListenAddress, OpenFlowClock, OpenFlowConfig, OpenFlowServer,
-    Remote, SharedEar,
+    AgentLimits, ControllerTarget, FailMode, ListenAddress, OpenFlowClock, OpenFlowConfig,
+    OpenFlowServer, Remote, SharedEar,
 };
 use thalweg_packet::Instant;
 use thalweg_switch::{OpenFlowIdentity, OpenFlowTable, Switch};
@@ -25,7 +25,7 @@ impl Bridges {
         if bridge.server.is_some() && is_same {
             return;
         }
-        let is_resumed = self.resumed.contains(&wanted.name);
+        let is_resumed = self.resumed.contains(&wanted.name) || bridge.stands_alone();
         bridge.stop_server(switch);
         bridge.datapath_id = wanted
             .datapath_id
@@ -86,6 +86,13 @@ impl Bridges {
 }
 
 impl Bridge {
+    /// Whether its server has given it the rule of a bridge without controllers. The next server
+    /// must not add it again: clients may have replaced it.
+    fn stands_alone(&self) -> bool {
+        let is_standalone = self.openflow.fail_mode == FailMode::Standalone;
+        self.server.is_some() && is_standalone && !self.openflow.is_controlled()
+    }
+
     fn is_renumbered(&self, wanted: &WantedBridge) -> bool {
         wanted.datapath_id.unwrap_or_else(|| number_of(self.mac.0)) != self.datapath_id
     }
