@@ -19,5 +19,5 @@ pub use agent::{
 pub use server::{
     AddressError, ControllerPace, ControllerStatus, ControllerTarget, FailMode, ListenAddress,
     MessageEar, MessageSight, OpenFlowClock, OpenFlowConfig, OpenFlowServer,
-    OpenFlowServerCounters, Remote, SharedEar,
+    OpenFlowServerCounters, Remote, STANDALONE_COOKIE, SharedEar,
 };

@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -20,7 +21,7 @@ use thalweg_control::openflow::target::{
 };
 use thalweg_control::openflow::{
     Agent, AgentLimits, ConnectionConfig, ConnectionKind, ControllerPace, ControllerTarget,
-    OpenFlowClock, OpenFlowConfig, OpenFlowServer, Remote, Version, Versions,
+    FailMode, OpenFlowClock, OpenFlowConfig, OpenFlowServer, Remote, Version, Versions,
 };
 use thalweg_openflow::message::continuation::PacketContinuation;
 use thalweg_openflow::message::flow::{FlowStats, FlowStatsRequest};
@@ -32,8 +33,9 @@ use thalweg_openflow::message::{Message, Reply, Request};
 use thalweg_openflow::{Context, ErrorCode, Refusal, Session, SessionConfig, decode, refuse};
 use tokio_rustls::rustls;
 
-/// A switch without ports and rules.
-struct Empty;
+/// A switch without ports and rules; it counts transactions.
+#[derive(Default)]
+struct Empty(Arc<AtomicUsize>);
 
 struct NoFlows;
 
@@ -68,6 +70,7 @@ impl Target for Empty {
     }
 
     fn change(&mut self, transactions: Arc<[Transaction]>) -> Vec<Result<Outcome, Failure>> {
+        self.0.fetch_add(transactions.len(), Ordering::SeqCst);
         transactions
             .iter()
             .map(|_| Ok(Outcome::default()))
@@ -119,7 +122,7 @@ fn listening(addresses: &[&str]) -> OpenFlowConfig {
 }
 
 fn start(config: OpenFlowConfig) -> OpenFlowServer {
-    OpenFlowServer::start(Empty, config).unwrap()
+    OpenFlowServer::start(Empty::default(), config).unwrap()
 }
 
 /// The address that the system chose, behind its kind.
@@ -237,7 +240,7 @@ fn a_connection_too_many_is_closed_and_counted() {
 #[test]
 fn plain_tcp_beyond_loopback_must_be_allowed() {
     let config = listening(&["ptcp:0:0.0.0.0"]);
-    let refused = OpenFlowServer::start(Empty, config.clone()).unwrap_err();
+    let refused = OpenFlowServer::start(Empty::default(), config.clone()).unwrap_err();
     let text = std::error::Error::source(&refused).unwrap().to_string();
     assert!(text.contains("lets anyone control the switch"), "{text}");
     let allowed = start(OpenFlowConfig {
@@ -330,7 +333,7 @@ fn tls_wants_a_certificate_of_the_client() {
     until(|| server.counters().failed_handshakes == 2);
     assert!(asks(Some(ours.sign())));
 
-    let without = OpenFlowServer::start(Empty, listening(&["pssl:0"])).unwrap_err();
+    let without = OpenFlowServer::start(Empty::default(), listening(&["pssl:0"])).unwrap_err();
     assert!(without.to_string().contains("give all three"), "{without}");
 }
 
@@ -364,6 +367,61 @@ fn a_controller_that_comes_later_is_found_and_found_again() {
     assert_eq!(peer.next(), None);
 }
 
+/// A standalone server whose clock shows seconds; returns also what counts its changes.
+fn standing_alone(
+    config: OpenFlowConfig,
+    seconds: &Arc<AtomicU64>,
+) -> (OpenFlowServer, Arc<AtomicUsize>) {
+    let config = OpenFlowConfig {
+        fail_mode: FailMode::Standalone,
+        ..config
+    };
+    let (switch, shown) = (Empty::default(), seconds.clone());
+    let changes = switch.0.clone();
+    let clock: OpenFlowClock = Arc::new(move || Duration::from_secs(shown.load(Ordering::SeqCst)));
+    let server = OpenFlowServer::start_by(switch, config, clock, None).unwrap();
+    (server, changes)
+}
+
+/// Lets a server look at the clock.
+fn meet(server: &OpenFlowServer) {
+    let before = server.turns();
+    until(|| {
+        server.nudge();
+        // One turn may have begun before.
+        server.turns() >= before + 2
+    });
+}
+
+#[test]
+fn a_standalone_switch_waits_from_its_start_whatever_the_clock_shows() {
+    let seconds = Arc::new(AtomicU64::new(7_200));
+    let folder = tempfile::tempdir().unwrap();
+    let absent = format!("unix:{}", folder.path().join("controller").display());
+    let (mut server, changes) = standing_alone(reaching(&absent), &seconds);
+    for (shown, expected) in [(7_200, 0), (7_214, 0), (7_215, 1), (9_000, 1)] {
+        seconds.store(shown, Ordering::SeqCst);
+        meet(&server);
+        assert_eq!(changes.load(Ordering::SeqCst), expected, "at {shown} s");
+    }
+    server.stop();
+}
+
+#[test]
+fn a_standalone_switch_adds_no_rule_to_those_of_a_former_server() {
+    for (is_resumed, expected) in [(false, 1), (true, 0)] {
+        let config = OpenFlowConfig {
+            is_resumed,
+            ..listening(&["ptcp:0"])
+        };
+        let (mut server, changes) = standing_alone(config, &Arc::default());
+        meet(&server);
+        assert!(server.has_begun());
+        assert_eq!(changes.load(Ordering::SeqCst), expected);
+        server.stop();
+    }
+}
+
 #[test]
 fn each_controller_has_a_pace_of_its_own() {
     let folder = tempfile::tempdir().unwrap();
@@ -388,7 +446,7 @@ fn each_controller_has_a_pace_of_its_own() {
     };
     // The time stands still, so that no other pause ends.
     let clock: OpenFlowClock = Arc::new(|| Duration::ZERO);
-    let mut server = OpenFlowServer::start_by(Empty, config, clock, None).unwrap();
+    let mut server = OpenFlowServer::start_by(Empty::default(), config, clock, None).unwrap();
     drop(listeners[1].accept().unwrap());
     for _ in 0..20 {
         drop(listeners[0].accept().unwrap());
@@ -478,7 +536,7 @@ fn agent(
     probe_interval: Option<Duration>,
     change_rate: Option<u32>,
 ) -> (Agent<Empty>, thalweg_control::openflow::ConnectionId) {
-    let mut agent = Agent::new(Empty, AgentLimits::default());
+    let mut agent = Agent::new(Empty::default(), AgentLimits::default());
     let config = ConnectionConfig {
         kind: ConnectionKind::Controller,
         versions: Versions::ALL,

@@ -5,7 +5,7 @@
 //! the hand; threads still wait in real time.
 //!
 //! A switch that goes on from where a former one was moves its clock ahead once, so that the
-//! instants that the former one noted mean the same ([`crate::Switch::restore`]).
+//! instants that the former one noted mean the same ([`crate::Switch::resume_clock`]).
 //!
 //! 1. Once [`Clock::stop`] has returned, every thread sees the same time until it is moved.
 

@@ -16,9 +16,12 @@
 //! 2. Workers never wait for a capture: it holds the pipeline's read lock for a slice of
 //!    [`capture::SLICE`] rules, and a tracker's shard as a dump does.
 //! 3. Instants are those of the switch's clock, which goes on from the former one: by the time
-//!    between, too. So all timeouts count the time away.
+//!    between, too. So all timeouts count the time away. The clock is moved before anything is
+//!    added, so that nothing looks as old as the former switch.
 //! 4. What does not fit any more is left out and counted by reason: a rule whose port is gone, a
 //!    connection that is over, a bridge that is not there.
+//! 5. The rule that forwards while no controller speaks with the switch is left out: the next
+//!    OpenFlow server adds and removes its own.
 
 mod capture;
 mod fit;

@@ -91,6 +91,9 @@ pub struct SwitchConfig {
     pub keeps_segments: bool,
     /// Whether workers hold packets from the start ([`Switch::hold_packets`]).
     pub holds_packets: bool,
+    /// What the clock shows at the start: more than zero where a former switch's instants are to
+    /// mean the same ([`crate::SavedSwitch::clock`]).
+    pub starts_at: Instant,
 }
 
 impl SwitchConfig {
@@ -117,6 +120,7 @@ impl Default for SwitchConfig {
             tracking: TrackingConfig::default(),
             keeps_segments: true,
             holds_packets: false,
+            starts_at: Instant::ZERO,
         }
     }
 }
@@ -284,6 +288,7 @@ impl Switch {
         check(&config, &ports)?;
         let node = config.v2p.as_ref().map(Node::new).transpose()?;
         let clock = Clock::start();
+        clock.skip_to(config.starts_at);
         let numbers: Vec<PortId> = ports.iter().map(|port| port.number).collect();
         let mut settings = PortSettings::new(config.keeps_segments && node.is_none());
         let (ports, sources) = attach(ports, &mut settings);

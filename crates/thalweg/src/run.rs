@@ -108,6 +108,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     };
     let mut limits = config.switch.clone();
     limits.holds_packets = earlier.is_there();
+    limits.starts_at = earlier.clock();
     limits.v2p = v2p::part(&config)?;
     let switch = Switch::start_with(limits, opened, &change);
     let refused = |error| not_started(error, &arguments.config, &config, &change);
@@ -115,7 +116,7 @@ pub(crate) fn execute(arguments: &Arguments, console: &Console) -> Result<()> {
     drop(change);
     release_free_memory();
     signals.interrupt(switch.interrupter());
-    let services = Services::start(&config, &mut switch)?;
+    let services = Services::start(&config, &earlier, &mut switch)?;
     let snapshots = Snapshots::start(earlier, &config, &mut switch)?;
     let running = Running {
         path: arguments.config.clone(),
@@ -165,9 +166,9 @@ impl Services {
     ///
     /// # Errors
     /// If an address, a socket or a file cannot be used.
-    fn start(config: &Configuration, switch: &mut Switch) -> Result<Services> {
+    fn start(config: &Configuration, earlier: &Earlier, switch: &mut Switch) -> Result<Services> {
         Ok(Services {
-            openflow: OpenFlow::start(config, switch)?,
+            openflow: OpenFlow::start(config, earlier.has_rules(), switch)?,
             metrics: Metrics::start(config, switch)?,
             dashboard: Dashboard::start(config, switch)?,
             control: Control::start(config, switch)?,
@@ -218,7 +219,10 @@ impl Running {
                 true => Duration::ZERO,
                 false => PATIENCE,
             };
-            if let Some(rest) = self.snapshots.tend(&self.config, &mut switch) {
+            // Invariant 3 of `snapshot`.
+            if openflow.has_begun()
+                && let Some(rest) = self.snapshots.tend(&self.config, &mut switch)
+            {
                 wait = wait.min(rest);
             }
             match signals.next() {
@@ -240,7 +244,9 @@ impl Running {
                 None => {}
             }
         }
-        self.snapshots.finish(&self.config, &mut switch);
+        if services.openflow.has_begun() {
+            self.snapshots.finish(&self.config, &mut switch);
+        }
         let openflow = services.openflow.stop(&mut switch);
         let totals = switch.stop();
         services.control.stop();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 
 /// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A database server and perhaps a daemon, with a folder of their own.
 struct Scene {
@@ -44,6 +44,7 @@ fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
         assert!(start.elapsed() < PATIENCE, "never: {what}");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -134,6 +135,37 @@ impl Scene {
         });
         state.extend(stations);
         state
+    }
+
+    /// The rules, sorted.
+    fn rules(&self) -> Vec<String> {
+        let said = self.ok("ovs-ofctl", "-OOpenFlow13 dump-flows --no-stats br0");
+        let mut rules: Vec<String> = said.lines().map(|line| line.trim().to_owned()).collect();
+        rules.sort();
+        rules
+    }
+
+    /// Waits until all that was done before is in a snapshot, kills the daemon, and starts another
+    /// one that has read the snapshot and whose servers have had their turns.
+    fn crash(&mut self) {
+        // Two more snapshots: the second began after all of it.
+        let before = self.snapshots();
+        await_that("snapshots are written", || self.snapshots() >= before + 2);
+        self.kill();
+        self.start();
+        let folder = self.folder.path();
+        await_that("it answers", || run(folder, "ovs-appctl", "version").1);
+        await_that("it has read the snapshot", || {
+            self.appctl("thalweg/comeback").contains("are there again")
+        });
+        self.meet();
+    }
+
+    /// Has the daemon follow a configuration: its servers have had their turns then.
+    fn meet(&self) {
+        for value in ["one", "two"] {
+            self.vsctl(&format!("set Open_vSwitch . other_config:seen={value}"));
+        }
     }
 
     /// Packets that a rule has counted.
@@ -239,6 +271,98 @@ fn a_daemon_that_was_killed_comes_back() {
     );
     scene.appctl(&packet(4));
     assert_eq!(scene.packets_of("0x8"), 1);
+}
+
+const SNAPSHOTS: &str = "set Open_vSwitch . other_config:thalweg-snapshot=true \
+                         other_config:thalweg-snapshot-interval-ms=100";
+
+/// A bridge without controllers begins with a rule that forwards everything. Where rules come
+/// back it does not: what was denied stays denied.
+#[test]
+fn what_was_denied_stays_denied() {
+    let mut scene = Scene::new();
+    scene.start();
+    scene.vsctl(&format!(
+        "add-br br0 -- set Bridge br0 datapath_type=dummy -- {SNAPSHOTS}"
+    ));
+    assert_eq!(scene.rules(), ["priority=0 actions=NORMAL"]);
+    scene.crash();
+    assert_eq!(scene.rules(), ["priority=0 actions=NORMAL"]);
+    scene.ok("ovs-ofctl", "del-flows br0");
+    for rule in [
+        "",
+        "priority=5,udp,actions=output:1",
+        "priority=0,actions=drop",
+    ] {
+        if !rule.is_empty() {
+            scene.ok("ovs-ofctl", &format!("-OOpenFlow13 add-flow br0 {rule}"));
+        }
+        let expected = scene.rules();
+        assert_eq!(expected.is_empty(), rule.is_empty());
+        scene.crash();
+        assert_eq!(scene.rules(), expected);
+        // Much later, too.
+        scene.appctl("time/stop");
+        scene.appctl("time/warp 600000");
+        scene.meet();
+        assert_eq!(scene.rules(), expected);
+    }
+}
+
+/// A bridge whose OpenFlow settings change keeps its rules, and gets none.
+#[test]
+fn other_settings_leave_rules_alone() {
+    let mut scene = Scene::new();
+    scene.start();
+    scene.vsctl("add-br br0 -- set Bridge br0 datapath_type=dummy");
+    assert_eq!(scene.rules(), ["priority=0 actions=NORMAL"]);
+    scene.ok(
+        "ovs-ofctl",
+        "-OOpenFlow13 add-flow br0 priority=0,actions=drop",
+    );
+    for settings in [
+        "protocols=OpenFlow10,OpenFlow13",
+        "other_config:datapath-id=00000000000000ab",
+    ] {
+        scene.vsctl(&format!("set Bridge br0 {settings}"));
+        scene.meet();
+        assert_eq!(scene.rules(), ["priority=0 actions=drop"], "{settings}");
+    }
+    let said = scene.ok("ovs-ofctl", "show br0");
+    assert!(said.contains("dpid:00000000000000ab"), "{said}");
+}
+
+/// The rule that forwards while no controller answers does not come back, and the daemon waits as
+/// long as ever before it is added again, although its clock shows hours.
+#[test]
+fn the_wait_for_a_controller_begins_again() {
+    let mut scene = Scene::new();
+    scene.start();
+    scene.vsctl(SNAPSHOTS);
+    scene.appctl("time/stop");
+    scene.appctl("time/warp 7200000");
+    // No program listens at port 1. Three probe intervals are half an hour.
+    scene.vsctl(
+        "add-br br0 -- set Bridge br0 datapath_type=dummy \
+         -- set-controller br0 tcp:127.0.0.1:1 -- set Controller br0 inactivity_probe=600000",
+    );
+    for rule in ["priority=0,actions=drop", "priority=7,udp,actions=drop"] {
+        scene.ok("ovs-ofctl", &format!("-OOpenFlow13 add-flow br0 {rule}"));
+    }
+    let (denying, other) = ("priority=0 actions=drop", "priority=7,udp actions=drop");
+    scene.meet();
+    assert_eq!(scene.rules(), [denying, other]);
+    scene.crash();
+    assert_eq!(scene.rules(), [denying, other]);
+    scene.appctl("time/stop");
+    scene.appctl("time/warp 1801000");
+    scene.meet();
+    let forwarding = "cookie=0x7468616c77656700, priority=0 actions=NORMAL";
+    assert_eq!(scene.rules(), [forwarding, other]);
+    scene.crash();
+    assert_eq!(scene.rules(), [other]);
+    let said = scene.appctl("thalweg/comeback");
+    assert!(said.contains("; left out: 1 stand_in\n"), "{said}");
 }
 
 /// Without being asked, the daemon forgets its rules, as Open vSwitch does.

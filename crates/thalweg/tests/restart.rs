@@ -5,12 +5,14 @@ mod program;
 
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use program::{Program, TIMEOUT};
 use rustix::process::Signal;
 use thalweg_io::CaptureWriter;
 use thalweg_packet::wire::{MacAddress, PacketBuilder};
+use thalweg_pipeline::BridgeId;
+use thalweg_switch::{SNAPSHOT_FORMAT, SnapshotFile, Switch, SwitchConfig, SwitchNames};
 
 /// Connections of the capture.
 const CONNECTIONS: u16 = 200;
@@ -106,6 +108,20 @@ impl Scene {
                 "{words:?} never had {part:?}: {answer}"
             );
         }
+    }
+
+    /// The rules as `ovs-ofctl` shows them, sorted. The server has had its first turn by then.
+    fn flows(&self) -> Vec<String> {
+        let mut client = Command::new("ovs-ofctl");
+        client.args(["-OOpenFlow13", "--no-stats", "dump-flows"]);
+        let socket = self.path("br0.mgmt");
+        client.arg(format!("unix:{}", socket.display()));
+        let output = client.output().expect("it is installed");
+        assert!(output.status.success(), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stdout);
+        let mut flows: Vec<String> = said.lines().map(|line| line.trim().to_owned()).collect();
+        flows.sort();
+        flows
     }
 
     /// The line of a rule, without its times.
@@ -215,6 +231,68 @@ fn edited_rules_come_before_saved_ones() {
         usize::from(CONNECTIONS),
         "{connections}"
     );
+    drop(program.end(Signal::TERM));
+}
+
+/// Rules of edited files are as old as this run, although the clock goes on from a former one.
+#[test]
+fn edited_rules_are_new_under_an_old_clock() {
+    let scene = Scene::new();
+    scene.record(0);
+    let mut former = Switch::start(SwitchConfig::default(), Vec::new()).expect("it starts");
+    former.clock().stop();
+    former.clock().advance(Duration::from_secs(7_200));
+    let names = SwitchNames {
+        bridges: vec![(BridgeId::default(), "br0".to_owned())],
+        ports: Vec::new(),
+    };
+    let file = SnapshotFile::new(scene.path("br0.snapshot"), SNAPSHOT_FORMAT);
+    let capture = former.capture(&names, 0);
+    capture.write(&file).expect("there is room");
+    former.stop();
+    scene.write("r.rules", "hard_timeout=600,priority=77,actions=normal\n");
+    let program = scene.start();
+    let shown = scene.ok(&["snapshot/show"]);
+    assert!(shown.starts_with("restored: 0 rules, "), "{shown}");
+    // Timeouts are looked at between commands.
+    for _ in 0..10 {
+        drop(scene.rule("priority=77"));
+    }
+    drop(program.end(Signal::TERM));
+}
+
+/// A switch without controllers begins with a rule that forwards everything. Where rules come
+/// back it does not: what was denied stays denied.
+#[test]
+fn a_standalone_switch_replaces_nothing_that_comes_back() {
+    let scene = Scene::new();
+    let configure = |fail_mode: &str| {
+        let openflow = format!("[openflow]\nfail_mode = \"{fail_mode}\"\n");
+        scene.write("br0.toml", &format!("{}{openflow}", config(1, 2)));
+    };
+    configure("standalone");
+    scene.write("r.rules", "priority=5,udp,actions=drop\n");
+    scene.record(0);
+    let program = scene.start();
+    let (other, forwarding) = ("priority=5,udp actions=drop", "priority=0 actions=NORMAL");
+    assert_eq!(scene.flows(), [forwarding, other]);
+    scene.ok(&["rules/add", "cookie=0x9,priority=0,actions=drop"]);
+    scene.ok(&["rules/add", "cookie=0x9,priority=9,actions=output:out"]);
+    scene.await_answer(&["snapshot/show"], "last snapshot: 3 rules");
+    let expected = scene.flows();
+    assert!(!expected.contains(&forwarding.to_owned()), "{expected:?}");
+    program.end(Signal::KILL);
+    let program = scene.start();
+    assert_eq!(scene.flows(), expected);
+    drop(program.end(Signal::TERM));
+    // A switch that begins to stand alone, or ends it, has what its files say.
+    configure("secure");
+    let program = scene.start();
+    assert_eq!(scene.flows(), [other]);
+    drop(program.end(Signal::TERM));
+    configure("standalone");
+    let program = scene.start();
+    assert_eq!(scene.flows(), [forwarding, other]);
     drop(program.end(Signal::TERM));
 }
 

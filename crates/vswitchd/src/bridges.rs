@@ -30,7 +30,7 @@ mod vlans;
 mod wanted;
 pub(crate) mod xdp;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use thalweg_control::openflow::{ControllerStatus, OpenFlowServer};
@@ -118,6 +118,8 @@ pub(crate) struct Bridges {
     /// Where sockets of bridges are.
     run_folder: PathBuf,
     log: Log,
+    /// The names of bridges whose rules will be restored when all bridges are there.
+    pub(crate) resumed: BTreeSet<String>,
     /// What traces of packets froze.
     pub(crate) frozen_traces: FrozenTraces,
     /// When the last packet was traced: neighbours of native tunnels are known for a time.
@@ -138,6 +140,7 @@ impl Bridges {
             mirror_numbers: MirrorNumbers::default(),
             run_folder,
             log,
+            resumed: BTreeSet::new(),
             frozen_traces: FrozenTraces::default(),
             traced_at: Instant::ZERO,
         }
@@ -177,6 +180,13 @@ impl Bridges {
     /// Forgets neighbours that were silent for long.
     pub(crate) fn tend_tunnels(&self, now: Instant) {
         self.tunnels.underlay().neighbors.expire(now);
+    }
+
+    /// Whether all servers have set up what they set up at their start.
+    pub(crate) fn have_begun(&self) -> bool {
+        let bridges = self.by_name.values();
+        let mut servers = bridges.filter_map(|bridge| bridge.server.as_ref());
+        servers.all(OpenFlowServer::has_begun)
     }
 
     /// How the controllers of all bridges are.

@@ -36,6 +36,7 @@ use tokio::task::LocalSet;
 use tokio_rustls::TlsAcceptor;
 
 pub use self::address::{AddressError, ListenAddress, Remote};
+pub use self::standalone::STANDALONE_COOKIE;
 pub use self::watch::{MessageEar, MessageSight, SharedEar};
 use super::agent::{
     Agent, AgentCounters, AgentLimits, ConnectionConfig, ConnectionId, ConnectionKind,
@@ -127,6 +128,9 @@ pub struct OpenFlowConfig {
     pub controllers: Vec<ControllerTarget>,
     /// What happens without a controller.
     pub fail_mode: FailMode,
+    /// Whether the switch has, or is about to get, the rules of a former server. A standalone
+    /// switch without controllers then gets no rule that forwards: it would replace one of them.
+    pub is_resumed: bool,
     /// The versions that are spoken.
     pub versions: Versions,
     /// Files for TLS; needed where an address uses it.
@@ -165,6 +169,7 @@ impl Default for OpenFlowConfig {
             snoop: Vec::new(),
             controllers: Vec::new(),
             fail_mode: FailMode::Secure,
+            is_resumed: false,
             versions: Versions::ALL,
             tls: None,
             allows_remote: false,
@@ -360,6 +365,11 @@ impl OpenFlowServer {
     /// How often it has looked.
     pub fn turns(&self) -> u64 {
         self.shown.turns.load(Ordering::Acquire)
+    }
+
+    /// Whether it has looked once: a standalone switch without controllers then has its rule.
+    pub fn has_begun(&self) -> bool {
+        self.turns() > 0
     }
 
     /// Its counters.

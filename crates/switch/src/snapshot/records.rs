@@ -3,12 +3,18 @@
 //! A record is a value in postcard's form (its specification, version 1). A change of any of
 //! these types is another format ([`super::SNAPSHOT_FORMAT`]).
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thalweg_conntrack::SavedConnection;
+use thalweg_control::openflow::STANDALONE_COOKIE;
 use thalweg_packet::{Instant, PortId};
 use thalweg_pipeline::{BridgeId, Counters, RulePast};
 use thalweg_snapshot::{SnapshotError, SnapshotFile, SnapshotPages};
+
+use super::capture::unix_ms;
 
 /// How bridges and ports are called.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -150,6 +156,11 @@ impl RuleRecord {
             counters: self.counted.into(),
         }
     }
+
+    /// Whether it forwarded while no controller spoke with the switch.
+    pub(super) fn stands_in(&self) -> bool {
+        (self.cookie, self.priority) == (STANDALONE_COOKIE, 0)
+    }
 }
 
 /// What a file says of a switch.
@@ -203,6 +214,28 @@ impl SavedSwitch {
     /// What the owner said of where rules came from ([`crate::Switch::capture`]).
     pub fn sources(&self) -> u32 {
         self.about.sources
+    }
+
+    /// The time since it was taken.
+    pub(super) fn away(&self) -> Duration {
+        Duration::from_millis(unix_ms().saturating_sub(self.about.taken_at_ms))
+    }
+
+    /// What the former switch's clock shows now.
+    pub fn clock(&self) -> Instant {
+        Instant::from_nanos(self.about.clock_ns) + self.away()
+    }
+
+    /// The names of bridges whose rules come back as clients left them; without bridges, one
+    /// that is empty. Others had a rule that is left out (invariant 5 of `snapshot`).
+    pub fn resumed_bridges(&self) -> BTreeSet<String> {
+        let mut resumed: BTreeSet<String> = self.about.bridges.iter().cloned().collect();
+        for record in self.rules.iter().filter(|record| record.stands_in()) {
+            if let Some(name) = self.about.bridges.get(usize::from(record.bridge)) {
+                resumed.remove(name);
+            }
+        }
+        resumed
     }
 
     /// Leaves out rules, groups and meters.

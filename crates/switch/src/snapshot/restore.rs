@@ -12,7 +12,7 @@ use thalweg_pipeline::{
 };
 
 use super::SnapshotContents;
-use super::capture::{SLICE, unix_ms};
+use super::capture::SLICE;
 use super::fit::{Misfit, Places};
 use super::records::{GroupRecord, MeterRecord, RuleRecord, SavedSwitch, SwitchNames};
 use crate::switch::Switch;
@@ -91,19 +91,23 @@ struct Rules {
 }
 
 impl Switch {
-    /// Adds what was saved, and moves the clock to where the former switch's is now.
+    /// Moves the clock to where the former switch's is now, before anything is added that must
+    /// not look as old; a clock never goes back.
+    pub fn resume_clock(&mut self, saved: &SavedSwitch) {
+        self.shared.clock.skip_to(saved.clock());
+    }
+
+    /// Adds what was saved, and moves the clock as [`Switch::resume_clock`] does.
     ///
     /// Rules, groups and meters that are there stay, unless one with the same match, priority or
     /// number replaces them. Bridges and ports of `names` are there already; packets should be
     /// held meanwhile ([`Switch::hold_packets`]).
     pub fn restore(&mut self, mut saved: SavedSwitch, names: &SwitchNames) -> Restored {
-        let away_ms = unix_ms().saturating_sub(saved.about.taken_at_ms);
         let mut restored = Restored {
-            away: Duration::from_millis(away_ms),
+            away: saved.away(),
             ..Restored::default()
         };
-        let then = Instant::from_nanos(saved.about.clock_ns);
-        self.shared.clock.skip_to(then + restored.away);
+        self.resume_clock(&saved);
         let is_among = self.pipeline().has_bridges();
         let places = Places::new(&saved, names, is_among);
         self.restore_options(&saved, &places);
@@ -275,6 +279,11 @@ impl Switch {
             },
         };
         for record in records {
+            // Invariant 5 of `snapshot`.
+            if record.stands_in() {
+                restored.leave_out("stand_in");
+                continue;
+            }
             match places.rule(&record, &mut parser) {
                 Ok(flow) => {
                     rules.records.push(record);

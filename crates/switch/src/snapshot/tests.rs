@@ -10,6 +10,7 @@ use thalweg_conntrack::{
     AddressTranslation, Bits, Cursor, Previous, SavedConnection, Selection, TrackRequest,
     TranslationKind,
 };
+use thalweg_control::openflow::STANDALONE_COOKIE;
 use thalweg_io::MemoryPort;
 use thalweg_openflow::message::nicira::TlvMap;
 use thalweg_packet::wire::{MacAddress, PacketBuilder};
@@ -457,6 +458,74 @@ fn what_does_not_fit_is_left_out_and_counted() {
         text.ends_with("; left out: 1 bridge_gone, 1 port_gone"),
         "{text}"
     );
+}
+
+/// Invariant 5: the rule of a server that stands in for a controller stays away, and its bridge
+/// is told apart.
+#[test]
+fn a_rule_that_stands_in_is_left_out() {
+    let names = names(true, 1);
+    let mut former = start(true, &names);
+    let own = format!("cookie={STANDALONE_COOKIE:#x},priority=0,actions=normal");
+    let texts = [
+        (3, &*own),
+        (3, "priority=7,actions=normal"),
+        (0, "priority=0,actions=normal"),
+    ];
+    for (bridge, text) in texts {
+        let flow = thalweg_pipeline::text::parse_flow(text).expect("it is right");
+        let change = Change::adding([flow.in_bridge(BridgeId(bridge))]);
+        former.apply(&change).expect("it is right");
+    }
+    let folder = tempfile::tempdir().expect("there is room");
+    let file = file_in(folder.path());
+    let capture = former.capture(&names, 0);
+    capture.write(&file).expect("there is room");
+    let saved = SavedSwitch::read(&file)
+        .expect("it is whole")
+        .expect("it is there");
+    let resumed: Vec<String> = saved.resumed_bridges().into_iter().collect();
+    assert_eq!(resumed, ["br0"]);
+    let mut next = start(true, &names);
+    let restored = next.restore(saved, &names);
+    assert_eq!(restored.left_out, BTreeMap::from([("stand_in", 1)]));
+    let flows = |switch: &mut Switch| -> Vec<Flow> {
+        let rules = state_of(switch, &names).rules;
+        let rules = rules.into_iter().map(|(flow, _)| flow);
+        rules.filter(|flow| flow.cookie == 0).collect()
+    };
+    assert_eq!(restored.contents.rules, 2);
+    assert_eq!(flows(&mut next), flows(&mut former));
+}
+
+/// Invariant 3: rules that are there before the restoration are not as old as the former switch.
+#[test]
+fn what_is_there_before_is_not_old() {
+    let names = names(false, 1);
+    let mut former = start(false, &names);
+    former.clock().stop();
+    former.clock().advance(Duration::from_secs(7_200));
+    let folder = tempfile::tempdir().expect("there is room");
+    let file = file_in(folder.path());
+    let capture = former.capture(&names, 0);
+    capture.write(&file).expect("there is room");
+    let saved = SavedSwitch::read(&file)
+        .expect("it is whole")
+        .expect("it is there");
+    let config = SwitchConfig {
+        starts_at: saved.clock(),
+        ..SwitchConfig::default()
+    };
+    let rule = thalweg_pipeline::text::parse_flow("hard_timeout=600,actions=drop");
+    let rules = Change::adding([rule.expect("it is right")]);
+    let mut next = Switch::start_with(config, Vec::new(), &rules).expect("it starts");
+    next.clock().stop();
+    next.restore(saved, &names);
+    for (seconds, expected) in [(500, 1), (101, 0)] {
+        next.clock().advance(Duration::from_secs(seconds));
+        next.poll(Duration::ZERO);
+        assert_eq!(state_of(&mut next, &names).rules.len(), expected);
+    }
 }
 
 /// Invariant 3: the time between two runs counts.

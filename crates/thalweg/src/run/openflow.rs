@@ -7,7 +7,7 @@ use anyhow::Result;
 use thalweg_command::failure::bad_input;
 use thalweg_config::Configuration;
 use thalweg_control::ServerError;
-use thalweg_control::openflow::{FailMode, OpenFlowServer};
+use thalweg_control::openflow::{FailMode, OpenFlowConfig, OpenFlowServer};
 use thalweg_pipeline::BridgeId;
 use thalweg_switch::{OpenFlowCounters, OpenFlowIdentity, PortIdentity, Switch};
 use tracing::{info, warn};
@@ -28,11 +28,16 @@ pub(super) struct OpenFlow {
 }
 
 impl OpenFlow {
-    /// Starts the server.
+    /// Starts the server; `is_resumed` says whether rules will be restored that a former server
+    /// set up.
     ///
     /// # Errors
     /// If an address or a file cannot be used.
-    pub(super) fn start(config: &Configuration, switch: &mut Switch) -> Result<OpenFlow> {
+    pub(super) fn start(
+        config: &Configuration,
+        is_resumed: bool,
+        switch: &mut Switch,
+    ) -> Result<OpenFlow> {
         let Some(settings) = &config.openflow else {
             return Ok(OpenFlow {
                 server: None,
@@ -52,7 +57,11 @@ impl OpenFlow {
         }
         let plane = switch.open_flow(BridgeId(0), identity);
         switch.set_openflow_tables(BridgeId(0), &settings.tables);
-        let server = OpenFlowServer::start(plane, settings.server.clone());
+        let asked = OpenFlowConfig {
+            is_resumed,
+            ..settings.server.clone()
+        };
+        let server = OpenFlowServer::start(plane, asked);
         let server = server.map_err(|error| match error {
             ServerError::Thread(_) => anyhow::Error::new(error),
             error => bad_input(format!("[openflow]: {error}")),
@@ -87,6 +96,11 @@ impl OpenFlow {
             had_controller: None,
             started: Instant::now(),
         })
+    }
+
+    /// Whether the server has set up what it sets up at its start.
+    pub(super) fn has_begun(&self) -> bool {
+        self.server.as_ref().is_none_or(OpenFlowServer::has_begun)
     }
 
     /// Logs that controllers came or went.

@@ -1,10 +1,11 @@
 //! `[snapshot]`: what the switch knows is kept for its next start, and found again.
 //!
 //! ```text
-//!   start:  read the file --> the files of rules are as they were?
+//!   start:  read the file --> the files of rules are as they were, and so is whether the switch
+//!                             stands alone (`standalone` without controllers)?
 //!             yes:  the saved rules, groups and meters in their place
 //!             no:   what the files say; of the snapshot stations and connections
-//!           packets are held until all is there
+//!           the clock goes on from the former one, and packets are held until all is there
 //!   run:    a snapshot now and then;   end: a last one
 //! ```
 //!
@@ -12,11 +13,15 @@
 //!    configuration.
 //! 2. Rules that a controller has added come back with those of the files; rules that a file
 //!    lost while the switch was away do not.
+//! 3. The OpenFlow server's calls are answered after saved rules are back, so it adds no rule of
+//!    its own where they are. No snapshot is written before a server has added such a rule.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use thalweg_config::Configuration;
+use thalweg_control::openflow::FailMode;
+use thalweg_packet::Instant;
 use thalweg_pipeline::BridgeId;
 use thalweg_switch::{Restored, SavedSwitch, SnapshotError, SnapshotKeeper, Switch, SwitchNames};
 use tracing::{error, info, warn};
@@ -29,7 +34,7 @@ pub(super) struct Earlier {
     saved: Option<SavedSwitch>,
     /// Whether the saved rules take the place of those of the files.
     replaces_rules: bool,
-    /// What tells the present files of rules from others.
+    /// What tells the present origins of rules from others.
     sources: u32,
 }
 
@@ -77,8 +82,9 @@ impl Earlier {
             if !earlier.replaces_rules {
                 warn!(
                     target: SNAPSHOT,
-                    "the files of rules are not those of the snapshot: they are loaded, and of the \
-                     snapshot only stations and connections"
+                    "the files of rules, or whether the switch stands alone, are not as in the \
+                     snapshot: the files are loaded, and of the snapshot only stations and \
+                     connections"
                 );
                 saved.forget_rules();
             }
@@ -89,6 +95,19 @@ impl Earlier {
     /// Whether packets must be held until [`Snapshots::start`] has returned.
     pub(super) fn is_there(&self) -> bool {
         self.saved.is_some()
+    }
+
+    /// What the switch's clock must show at its start.
+    pub(super) fn clock(&self) -> Instant {
+        self.saved
+            .as_ref()
+            .map_or(Instant::ZERO, SavedSwitch::clock)
+    }
+
+    /// Whether rules come back as clients left them.
+    pub(super) fn has_rules(&self) -> bool {
+        let saved = self.saved.as_ref().filter(|_| self.replaces_rules);
+        saved.is_some_and(|saved| !saved.resumed_bridges().is_empty())
     }
 
     /// Whether the files' rules are not loaded.
@@ -190,7 +209,8 @@ fn names_of(config: &Configuration) -> SwitchNames {
     }
 }
 
-/// A sum over the files of rules and groups.
+/// A sum over the origins of rules: the files of rules and groups, and the rule of a switch that
+/// stands alone.
 fn sources_of(config: &Configuration) -> u32 {
     let mut sum = 0;
     for path in rules::paths(config) {
@@ -199,5 +219,12 @@ fn sources_of(config: &Configuration) -> u32 {
         sum = crc32c::crc32c_append(sum, &(bytes.len() as u64).to_le_bytes());
         sum = crc32c::crc32c_append(sum, &bytes);
     }
-    sum
+    let server = config.openflow.as_ref().map(|settings| &settings.server);
+    let stands_alone = server.is_some_and(|server| {
+        server.fail_mode == FailMode::Standalone && server.controllers.is_empty()
+    });
+    match stands_alone {
+        true => !sum,
+        false => sum,
+    }
 }

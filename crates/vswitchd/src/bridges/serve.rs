@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use thalweg_control::openflow::{
-    AgentLimits, ControllerTarget, ListenAddress, OpenFlowClock, OpenFlowConfig, OpenFlowServer,
-    Remote, SharedEar,
+    AgentLimits, ControllerTarget, FailMode, ListenAddress, OpenFlowClock, OpenFlowConfig,
+    OpenFlowServer, Remote, SharedEar,
 };
 use thalweg_packet::Instant;
 use thalweg_switch::{OpenFlowIdentity, OpenFlowTable, Switch};
@@ -25,6 +25,7 @@ impl Bridges {
         if bridge.server.is_some() && is_same {
             return;
         }
+        let is_resumed = self.resumed.contains(&wanted.name) || bridge.stands_alone();
         bridge.stop_server(switch);
         bridge.datapath_id = wanted
             .datapath_id
@@ -41,6 +42,7 @@ impl Bridges {
             listen: vec![unix(&folder.join(format!("{}.mgmt", wanted.name)))],
             snoop: vec![unix(&folder.join(format!("{}.snoop", wanted.name)))],
             fail_mode: wanted.openflow.fail_mode,
+            is_resumed,
             versions: wanted.openflow.versions,
             agent: AgentLimits {
                 bundle_timeout: wanted.openflow.bundle_timeout,
@@ -65,11 +67,7 @@ impl Bridges {
                 complaints.push(format!("controller {:?} is no address", controller.target));
             }
         }
-        let mut identity = OpenFlowIdentity::new(bridge.datapath_id, &wanted.name);
-        if let Some(description) = &wanted.description {
-            identity.description.datapath.clone_from(description);
-        }
-        let plane = switch.open_flow(bridge.id, identity);
+        let plane = switch.open_flow(bridge.id, identity_of(bridge, wanted));
         let ear: SharedEar = Arc::new(LoggingEar {
             log: self.log.clone(),
             bridge: wanted.name.clone(),
@@ -88,6 +86,13 @@ impl Bridges {
 }
 
 impl Bridge {
+    /// Whether its server has given it the rule of a bridge without controllers. The next server
+    /// must not add it again: clients may have replaced it.
+    fn stands_alone(&self) -> bool {
+        let is_standalone = self.openflow.fail_mode == FailMode::Standalone;
+        self.server.is_some() && is_standalone && !self.openflow.is_controlled()
+    }
+
     fn is_renumbered(&self, wanted: &WantedBridge) -> bool {
         wanted.datapath_id.unwrap_or_else(|| number_of(self.mac.0)) != self.datapath_id
     }
@@ -100,6 +105,15 @@ impl Bridge {
             server.stop();
         }
     }
+}
+
+/// What the server tells of a bridge.
+fn identity_of(bridge: &Bridge, wanted: &WantedBridge) -> OpenFlowIdentity {
+    let mut identity = OpenFlowIdentity::new(bridge.datapath_id, &wanted.name);
+    if let Some(description) = &wanted.description {
+        identity.description.datapath.clone_from(description);
+    }
+    identity
 }
 
 /// The tables as the switch wants them.

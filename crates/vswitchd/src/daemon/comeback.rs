@@ -5,8 +5,8 @@
 //!                 flow-restore-wait               packets and controllers wait until it is false
 //!                 flow-restore-wait-deadline-ms   but no longer than this
 //!
-//!   first configuration:  hold packets -> ports, bridges -> restore -> let packets pass
-//!                                                          (or: wait for a program to restore)
+//!   first configuration:  move the clock, hold packets -> ports, bridges -> restore
+//!                         -> let packets pass (or: wait for a program to restore)
 //! ```
 //!
 //! 1. `flow-restore-wait` counts until it is not true for the first time, as in Open vSwitch.
@@ -15,8 +15,11 @@
 //!    when the first controller is set.
 //! 3. A snapshot is read once, with the first configuration. A file that cannot be used is set
 //!    aside and stops nothing.
+//! 4. The OpenFlow server of a bridge that comes back adds no rule of its own. Calls of servers
+//!    are answered after everything is restored, so such a rule would replace a restored one. No
+//!    snapshot is written before every server has added what it adds at its start.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -135,6 +138,9 @@ impl Comeback {
         let snapshots = settings.snapshots.clone();
         if is_first && let Some(settings) = &snapshots {
             self.saved = read(settings, log);
+            if let Some(saved) = &self.saved {
+                switch.resume_clock(saved);
+            }
         }
         // Invariant 1.
         match (&self.wait, settings.waits) {
@@ -170,6 +176,12 @@ impl Comeback {
         matches!(self.wait, Wait::Waiting { .. })
     }
 
+    /// The bridges whose rules come back in this configuration (invariant 4).
+    pub(super) fn resumed(&self) -> BTreeSet<String> {
+        let saved = self.saved.as_ref();
+        saved.map_or(BTreeSet::new(), SavedSwitch::resumed_bridges)
+    }
+
     /// Restores what was read, now that bridges are there, and lets packets pass unless they
     /// wait for more.
     pub(super) fn conclude(&mut self, switch: &mut Switch, bridges: &Bridges, log: &Log) {
@@ -201,7 +213,8 @@ impl Comeback {
     /// ended, so that the configuration must be followed again.
     pub(super) fn tend(&mut self, switch: &mut Switch, bridges: &Bridges, log: &Log) -> bool {
         // A state that is not complete must not replace the one before.
-        let keeper = self.keeper.as_mut().filter(|_| !self.holds);
+        let is_whole = !self.holds && bridges.have_begun();
+        let keeper = self.keeper.as_mut().filter(|_| is_whole);
         if let Some(keeper) = keeper
             && let Some(error) = keeper.tend(switch, || names_of(bridges))
         {
@@ -221,7 +234,8 @@ impl Comeback {
 
     /// Writes the last snapshot.
     pub(super) fn finish(&mut self, switch: &mut Switch, bridges: &Bridges, log: &Log) {
-        let Some(keeper) = self.keeper.take().filter(|_| !self.holds) else {
+        let is_whole = !self.holds && bridges.have_begun();
+        let Some(keeper) = self.keeper.take().filter(|_| is_whole) else {
             return;
         };
         let path = keeper.settings().file.path().display().to_string();

@@ -40,6 +40,7 @@ impl Daemon {
         if self.comeback.is_waiting() {
             withhold_controllers(&mut wanted);
         }
+        self.bridges.resumed = self.comeback.resumed();
         let followed = self.bridges.follow(&wanted, &mut self.switch);
         self.comeback
             .conclude(&mut self.switch, &self.bridges, &self.log);

@@ -13,8 +13,9 @@ use super::{FailMode, OpenFlowConfig};
 use crate::openflow::agent::Agent;
 use crate::openflow::target::{Change, Target, Transaction};
 
-/// Marks the rule that goes when a controller is back, so that only it is removed.
-const COOKIE: u64 = 0x7468_616c_7765_6700;
+/// The cookie of the rule of priority 0 that forwards while no controller speaks with the
+/// switch, so that only this rule is removed when a controller is back.
+pub const STANDALONE_COOKIE: u64 = 0x7468_616c_7765_6700;
 /// Probe intervals without a controller before the switch helps itself.
 const INTERVALS: u32 = 3;
 /// The interval where none is configured.
@@ -26,9 +27,9 @@ pub(super) struct Standalone {
     patience: Duration,
     /// The rule's cookie. Without controllers it is a rule like others, as in Open vSwitch.
     cookie: u64,
-    /// When there was a controller last.
-    seen_at: Duration,
-    /// Whether the rule is there.
+    /// When there was a controller last; at first, when it was looked for first.
+    seen_at: Option<Duration>,
+    /// Whether the rule is there, or need not be.
     is_active: bool,
 }
 
@@ -47,9 +48,16 @@ impl Standalone {
             } else {
                 Duration::ZERO
             },
-            cookie: if has_controllers { COOKIE } else { 0 },
-            seen_at: Duration::ZERO,
-            is_active: false,
+            cookie: if has_controllers {
+                STANDALONE_COOKIE
+            } else {
+                0
+            },
+            seen_at: None,
+            // Without controllers it is set up once. Clients may have replaced it since.
+            is_active: config.is_resumed
+                && config.fail_mode == FailMode::Standalone
+                && !has_controllers,
         }
     }
 
@@ -59,10 +67,11 @@ impl Standalone {
         has_controller: bool,
         now: Duration,
     ) {
-        if has_controller {
-            self.seen_at = now;
-        }
-        let is_alone = !has_controller && now.saturating_sub(self.seen_at) >= self.patience;
+        let seen_at = match self.seen_at {
+            Some(seen_at) if !has_controller => seen_at,
+            _ => *self.seen_at.insert(now),
+        };
+        let is_alone = !has_controller && now.saturating_sub(seen_at) >= self.patience;
         let wanted = self.mode == FailMode::Standalone && is_alone;
         if wanted == self.is_active {
             return;
