@@ -202,8 +202,12 @@ fn tcp_segments(host: &Namespace) -> (u64, u64) {
     let mut lines = text.lines().filter(|line| line.starts_with("Tcp:"));
     let mut words = || lines.next().unwrap().split_whitespace();
     let counts: std::collections::BTreeMap<_, _> = words().zip(words()).collect();
-    let count = |name: &str| counts[name].parse().unwrap();
-    (count("InCsumErrors"), count("OutSegs"))
+    let count = |name: &str| -> u64 { counts[name].parse().unwrap() };
+    // Linux counts segments that it sends again apart.
+    (
+        count("InCsumErrors"),
+        count("OutSegs") + count("RetransSegs"),
+    )
 }
 
 /// A cable whose left end is a host with this address.
