@@ -1,17 +1,13 @@
 //! The daemon in ovs-vswitchd's place, killed and started again, with Debian's `ovsdb-server`,
 //! `ovs-vsctl`, `ovs-ofctl` and `ovs-appctl`, and dummy ports. Needs no privileges.
 
+mod daemon;
+
 use std::net::TcpListener;
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
-const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
-
-/// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+use daemon::{await_that, run};
 
 /// A database server and perhaps a daemon, with a folder of their own.
 struct Scene {
@@ -20,48 +16,13 @@ struct Scene {
     daemon: Option<Child>,
 }
 
-fn command(folder: &Path, program: &str) -> Command {
-    let mut command = Command::new(program);
-    for name in ["RUNDIR", "LOGDIR", "DBDIR", "SYSCONFDIR"] {
-        command.env(format!("OVS_{name}"), folder);
-    }
-    command.env("OVS_SYSLOG_METHOD", "null");
-    command.current_dir(folder).stdin(Stdio::null());
-    command
-}
-
-/// Runs a program with words as arguments; returns what it says, and whether it succeeded.
-fn run(folder: &Path, program: &str, words: &str) -> (String, bool) {
-    let mut command = command(folder, program);
-    let output = command.args(words.split_whitespace()).output();
-    let output = output.expect("it is installed");
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text).into_owned();
-    (text, output.status.success())
-}
-
-fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < PATIENCE, "never: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 impl Scene {
     /// A database without a daemon.
     fn new() -> Scene {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path();
-        let (said, is_ok) = run(path, "ovsdb-tool", &format!("create conf.db {SCHEMA}"));
-        assert!(is_ok, "{said}");
-        let mut server = command(path, "ovsdb-server");
-        server.args(["--remote=punix:db.sock", "conf.db", "-vconsole:off"]);
-        let server = server.spawn().expect("ovsdb-server is installed");
-        let socket = path.join("db.sock");
-        await_that("the database listens", || {
-            UnixStream::connect(&socket).is_ok()
-        });
+        daemon::create_database(path);
+        let server = daemon::start_server(path);
         let scene = Scene {
             server,
             daemon: None,
@@ -72,15 +33,7 @@ impl Scene {
     }
 
     fn start(&mut self) {
-        let mut daemon = command(self.folder.path(), env!("CARGO_BIN_EXE_thalweg"));
-        daemon.args([
-            "vswitchd",
-            "--enable-dummy",
-            "--pidfile",
-            "--log-file",
-            "-vconsole:off",
-        ]);
-        self.daemon = Some(daemon.spawn().expect("it was built"));
+        self.daemon = Some(daemon::start_daemon(self.folder.path()));
     }
 
     /// Ends the daemon as a crash does.
@@ -91,13 +44,11 @@ impl Scene {
     }
 
     fn ok(&self, program: &str, words: &str) -> String {
-        let (text, is_ok) = run(self.folder.path(), program, words);
-        assert!(is_ok, "{program} {words}: {text}");
-        text
+        daemon::ok(self.folder.path(), program, words)
     }
 
     fn vsctl(&self, words: &str) -> String {
-        self.ok("ovs-vsctl", &format!("--timeout=60 {words}"))
+        self.ok("ovs-vsctl", words)
     }
 
     fn appctl(&self, words: &str) -> String {
@@ -105,8 +56,7 @@ impl Scene {
     }
 
     fn log(&self) -> String {
-        let log = std::fs::read_to_string(self.folder.path().join("ovs-vswitchd.log"));
-        log.unwrap_or_default()
+        daemon::log(self.folder.path())
     }
 
     /// What a switch knows, without times.
@@ -307,6 +257,45 @@ fn what_was_denied_stays_denied() {
         scene.meet();
         assert_eq!(scene.rules(), expected);
     }
+}
+
+/// A snapshot that cannot be read now is not damaged, and may be all that is left of the state.
+#[test]
+fn a_snapshot_that_another_process_has_stays_as_it_is() {
+    let mut scene = Scene::new();
+    scene.start();
+    scene.vsctl(&format!("{} -- {SNAPSHOTS}", bridge()));
+    scene.ok("ovs-ofctl", "add-flow br0 cookie=0x7,actions=drop");
+    let before = scene.snapshots();
+    await_that("snapshots are written", || scene.snapshots() >= before + 2);
+    scene.kill();
+    let path = scene.folder.path().join("thalweg.snapshot");
+    let kept = std::fs::read(&path).expect("there is one");
+    let other = std::fs::File::open(&path).expect("there is one");
+    other.lock().expect("no other process has it");
+    scene.start();
+    let folder = scene.folder.path().to_owned();
+    await_that("it answers", || run(&folder, "ovs-appctl", "version").1);
+    scene.meet();
+    let log = scene.log();
+    assert!(log.contains("another process uses it"), "{log}");
+    drop(other);
+    // Some intervals later.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert!(
+        scene
+            .appctl("thalweg/comeback")
+            .contains("snapshot file: none")
+    );
+    assert!(std::fs::read(&path).expect("it is there") == kept);
+    scene.kill();
+    scene.start();
+    await_that("it has read the snapshot", || {
+        run(&folder, "ovs-appctl", "thalweg/comeback")
+            .0
+            .contains("are there again")
+    });
+    assert!(scene.rules().iter().any(|rule| rule.contains("cookie=0x7")));
 }
 
 /// A bridge whose OpenFlow settings change keeps its rules, and gets none.

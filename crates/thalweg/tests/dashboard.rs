@@ -1,12 +1,10 @@
 //! The dashboard in a browser: Debian's Chromium looks at the daemon while packets come in.
 
+mod daemon;
+
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A database server and a daemon, with a folder of their own.
 struct Daemon {
@@ -14,63 +12,26 @@ struct Daemon {
     children: Vec<Child>,
 }
 
-fn command(folder: &Path, program: &str) -> Command {
-    let mut command = Command::new(program);
-    for name in ["RUNDIR", "LOGDIR", "DBDIR", "SYSCONFDIR"] {
-        command.env(format!("OVS_{name}"), folder);
-    }
-    command.env("OVS_SYSLOG_METHOD", "null");
-    command.current_dir(folder).stdin(Stdio::null());
-    command
-}
-
-fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_there() {
-        assert!(start.elapsed() < PATIENCE, "{what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 impl Daemon {
     fn start() -> Daemon {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path();
-        let created = command(path, "ovsdb-tool")
-            .args(["create", "conf.db", SCHEMA])
-            .status();
-        assert!(created.expect("ovsdb-tool is installed").success());
-        let mut server = command(path, "ovsdb-server");
-        server.args(["--remote=punix:db.sock", "conf.db", "-vconsole:off"]);
-        let server = server.spawn().expect("ovsdb-server is installed");
-        let mut daemon = Daemon {
-            children: vec![server],
+        daemon::create_database(path);
+        let server = daemon::start_server(path);
+        let daemon = Daemon {
+            children: vec![server, daemon::start_daemon(path)],
             folder,
         };
-        let socket = daemon.folder.path().join("db.sock");
-        wait_for("the database", || socket.exists());
-        let mut vswitchd = command(daemon.folder.path(), env!("CARGO_BIN_EXE_thalweg"));
-        let options = ["--enable-dummy", "--pidfile", "--log-file", "-vconsole:off"];
-        vswitchd.arg("vswitchd").args(options);
-        daemon
-            .children
-            .push(vswitchd.spawn().expect("it was built"));
         daemon.ok("ovs-vsctl", "--no-wait init");
         daemon
     }
 
     fn ok(&self, program: &str, words: &str) -> String {
-        let mut command = command(self.folder.path(), program);
-        let output = command.args(words.split_whitespace()).output();
-        let output = output.expect("it is installed");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{program} {words}: {output:?}");
-        text
+        daemon::ok(self.folder.path(), program, words)
     }
 
     fn log(&self) -> String {
-        let log = std::fs::read_to_string(self.folder.path().join("ovs-vswitchd.log"));
-        log.unwrap_or_default()
+        daemon::log(self.folder.path())
     }
 
     /// Where the dashboard is, by the log.

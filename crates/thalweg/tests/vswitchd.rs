@@ -1,17 +1,15 @@
 //! The daemon in ovs-vswitchd's place, with Debian's `ovsdb-server`, `ovs-vsctl`, `ovs-ofctl`
 //! and `ovs-appctl`, and devices that are driven by hand. Needs no privileges.
 
+mod daemon;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-
-const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 
 /// A database server and a daemon, with a folder of their own.
 struct Daemon {
@@ -20,51 +18,14 @@ struct Daemon {
     daemon: Child,
 }
 
-fn command(folder: &Path, program: &str) -> Command {
-    let mut command = Command::new(program);
-    for name in ["RUNDIR", "LOGDIR", "DBDIR", "SYSCONFDIR"] {
-        command.env(format!("OVS_{name}"), folder);
-    }
-    command.env("OVS_SYSLOG_METHOD", "null");
-    command.current_dir(folder).stdin(Stdio::null());
-    command
-}
-
-fn start_server(folder: &Path) -> Child {
-    let socket = folder.join("db.sock");
-    let _ = std::fs::remove_file(&socket);
-    let mut server = command(folder, "ovsdb-server");
-    server.args(["--remote=punix:db.sock", "conf.db", "-vconsole:off"]);
-    let server = server.spawn().expect("ovsdb-server is installed");
-    // The file is there before the server listens.
-    let start = Instant::now();
-    while UnixStream::connect(&socket).is_err() {
-        assert!(start.elapsed() < CLOSING, "ovsdb-server does not listen");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    server
-}
-
 impl Daemon {
     fn start() -> Daemon {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path();
-        let created = command(path, "ovsdb-tool")
-            .args(["create", "conf.db", SCHEMA])
-            .status();
-        assert!(created.expect("ovsdb-tool is installed").success());
-        let server = start_server(path);
-        let mut daemon = command(path, env!("CARGO_BIN_EXE_thalweg"));
-        daemon.args([
-            "vswitchd",
-            "--enable-dummy",
-            "--pidfile",
-            "--log-file",
-            "-vconsole:off",
-        ]);
+        daemon::create_database(path);
         let daemon = Daemon {
-            server,
-            daemon: daemon.spawn().expect("it was built"),
+            server: daemon::start_server(path),
+            daemon: daemon::start_daemon(path),
             folder,
         };
         daemon.ok("ovs-vsctl", "--no-wait init");
@@ -73,23 +34,11 @@ impl Daemon {
 
     /// Runs a program with words as arguments; returns what it says, and whether it succeeded.
     fn run(&self, program: &str, words: &str) -> (String, bool) {
-        let mut command = command(self.folder.path(), program);
-        if program == "ovs-vsctl" {
-            command.arg("--timeout=60");
-        }
-        let output = command.args(words.split_whitespace()).output();
-        let output = output.expect("it is installed");
-        let text = [output.stdout, output.stderr].concat();
-        (
-            String::from_utf8_lossy(&text).into_owned(),
-            output.status.success(),
-        )
+        daemon::run(self.folder.path(), program, words)
     }
 
     fn ok(&self, program: &str, words: &str) -> String {
-        let (text, is_ok) = self.run(program, words);
-        assert!(is_ok, "{program} {words}: {text}");
-        text
+        daemon::ok(self.folder.path(), program, words)
     }
 
     fn vsctl(&self, words: &str) -> String {
@@ -223,8 +172,7 @@ fn what_cannot_be_done_is_an_error_of_its_interface_alone() {
     daemon.vsctl("set Bridge br0 stp_enable=true");
     let set = "--id=@b get Bridge br0 -- create Flow_Sample_Collector_Set id=7 bridge=@b";
     daemon.vsctl(set);
-    let log = std::fs::read_to_string(daemon.folder.path().join("ovs-vswitchd.log"));
-    let log = log.expect("a log");
+    let log = daemon::log(daemon.folder.path());
     assert!(log.contains("stp_enable is not supported yet"), "{log}");
     assert!(
         log.contains("sample(collector_set_id=7,...) sends nothing"),
@@ -346,7 +294,7 @@ fn random_transactions_leave_what_they_say_also_across_a_new_server() {
         if step == 60 {
             daemon.server.kill().expect("it runs");
             daemon.server.wait().expect("it ends");
-            daemon.server = start_server(daemon.folder.path());
+            daemon.server = daemon::start_server(daemon.folder.path());
         }
         let words = random_transaction(&mut random, &mut model);
         daemon.vsctl(&words);
@@ -733,8 +681,7 @@ fn dummies_that_are_joined_carry_packets_and_upcalls_are_logged() {
     while !arrived() {
         std::thread::yield_now();
     }
-    let log = std::fs::read_to_string(daemon.folder.path().join("ovs-vswitchd.log"));
-    let log = log.expect("there is a log");
+    let log = daemon::log(daemon.folder.path());
     assert_eq!(log.matches("ovs-dummy: miss upcall:").count(), 2, "{log}");
     assert_eq!(log.matches("flow_add: ufid:").count(), 2, "{log}");
     daemon.stop();
@@ -757,10 +704,7 @@ fn prometheus_reads_what_the_daemon_counts() {
     daemon.vsctl(&format!("{BRIDGE} -- {}", dummy("br0", "p1", "")));
     daemon.vsctl(&dummy("br0", "p2", ""));
     daemon.vsctl("set Open_vSwitch . other_config:thalweg-metrics=\"nowhere\"");
-    let log = || {
-        let log = std::fs::read_to_string(daemon.folder.path().join("ovs-vswitchd.log"));
-        log.expect("a log")
-    };
+    let log = || daemon::log(daemon.folder.path());
     let wrong = "|WARN|other_config:thalweg-metrics=nowhere: not an address with a port";
     assert!(log().contains(wrong), "{}", log());
     daemon.vsctl("set Open_vSwitch . other_config:thalweg-metrics=\"127.0.0.1:0\"");
@@ -823,8 +767,7 @@ fn an_interface_receives_what_its_policing_allows() {
     daemon.vsctl("add-port br0 pp -- set Interface pp type=patch ingress_policing_rate=9");
     let tunnel = "set Interface t type=vxlan options:remote_ip=127.0.0.1 ingress_policing_rate=9";
     daemon.vsctl(&format!("add-port br0 t -- {tunnel}"));
-    let log = std::fs::read_to_string(daemon.folder.path().join("ovs-vswitchd.log"));
-    let log = log.expect("a log");
+    let log = daemon::log(daemon.folder.path());
     for kind in ["patch", "tunnel"] {
         let said = format!("ingress_policing has no effect on a {kind}");
         assert!(log.contains(&said), "{log}");

@@ -169,6 +169,11 @@ impl SnapshotKeeper {
         if let Some(captures) = &self.captures {
             self.is_writing = captures.send(capture).is_ok();
         }
+        if !self.is_writing {
+            // The thread has ended.
+            self.failed += 1;
+            self.next = Instant::now() + self.settings.interval;
+        }
     }
 
     fn note(&mut self, written: Written) -> Option<SnapshotError> {

@@ -14,13 +14,13 @@
 //!    those that have some; the rules that are there at the end stay. Open vSwitch ends them
 //!    when the first controller is set.
 //! 3. A snapshot is read once, with the first configuration. A file that cannot be used is set
-//!    aside and stops nothing.
+//!    aside and stops nothing. One that cannot be read now is left alone: nothing is written there.
 //! 4. The OpenFlow server of a bridge that comes back adds no rule of its own. Calls of servers
 //!    are answered after everything is restored, so such a rule would replace a restored one. No
 //!    snapshot is written before every server has added what it adds at its start.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use thalweg_control::openflow::FailMode;
@@ -80,6 +80,8 @@ pub(super) struct Comeback {
     wait: Wait,
     settings: ComebackSettings,
     keeper: Option<SnapshotKeeper>,
+    /// The file that could not be read (invariant 3).
+    unread: Option<PathBuf>,
     restored: Option<Restored>,
     /// What was read, until bridges are there.
     saved: Option<SavedSwitch>,
@@ -126,6 +128,7 @@ impl Comeback {
             wait: Wait::Undecided,
             settings: ComebackSettings::default(),
             keeper: None,
+            unread: None,
             restored: None,
             saved: None,
             holds: false,
@@ -137,7 +140,10 @@ impl Comeback {
         let is_first = matches!(self.wait, Wait::Undecided);
         let snapshots = settings.snapshots.clone();
         if is_first && let Some(settings) = &snapshots {
-            self.saved = read(settings, log);
+            match read(settings, log) {
+                Ok(saved) => self.saved = saved,
+                Err(Unread) => self.unread = Some(settings.file.path().to_owned()),
+            }
             if let Some(saved) = &self.saved {
                 switch.resume_clock(saved);
             }
@@ -201,6 +207,7 @@ impl Comeback {
         }
         if let Some(settings) = self.settings.snapshots.clone()
             && self.keeper.is_none()
+            && self.unread.as_deref() != Some(settings.file.path())
         {
             match SnapshotKeeper::start(settings, 0, switch.interrupter()) {
                 Ok(keeper) => self.keeper = Some(keeper),
@@ -325,24 +332,33 @@ pub(super) fn withhold_controllers(wanted: &mut BTreeMap<String, WantedBridge>) 
     }
 }
 
+/// A file that another process has, or that the system does not give.
+struct Unread;
+
 /// What the file has, or nothing and a line in the log (invariant 3).
-fn read(settings: &SnapshotSettings, log: &Log) -> Option<SavedSwitch> {
+fn read(settings: &SnapshotSettings, log: &Log) -> Result<Option<SavedSwitch>, Unread> {
     let path = settings.file.path().display();
     let error = match SavedSwitch::read(&settings.file) {
-        Ok(saved) => return saved,
+        Ok(saved) => return Ok(saved),
         Err(error) => error,
     };
-    let aside = match error.is_of_file() {
-        true => settings.file.set_aside().ok(),
-        false => None,
-    };
+    if !error.is_of_file() {
+        say(log, LogLevel::Error, || {
+            format!(
+                "snapshot: {path}: {error}; the switch starts empty and writes no snapshot there, \
+                 so that the file stays as it is; start it again when the file can be read"
+            )
+        });
+        return Err(Unread);
+    }
+    let aside = settings.file.set_aside().ok();
     say(log, LogLevel::Error, || {
         let kept = aside.map_or(String::new(), |aside| {
             format!("; it is kept as {}", aside.display())
         });
         format!("snapshot: {path}: {error}{kept}; the switch starts empty")
     });
-    None
+    Ok(None)
 }
 
 /// The bridges and their ports by name.
